@@ -46,7 +46,7 @@ def _values(row: Row) -> list[tuple[str, float]]:
 
 
 class FileRecorder(ABC):
-    """A recorder that is closed when its ``with`` ends (`protocols.Recorder`).
+    """A recorder to a file, closed at the end of its ``with`` block (`protocols.Recorder`).
 
     Raises
     ------
@@ -91,7 +91,7 @@ class FileRecorder(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Finish the file, if there has been a row."""
+        """Finish the file, if any row was recorded."""
 
     def __enter__(self) -> Self:
         return self
@@ -264,7 +264,7 @@ def recorder(place: str) -> FileRecorder:
     Raises
     ------
     ValueError
-        There is no such name, or nothing behind it.
+        The name is unknown, or no path follows it.
     """
     name, _, path = place.partition(":")
     if name not in KINDS or not path:

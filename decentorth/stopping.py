@@ -65,11 +65,17 @@ class Rule(Settings):
         return (self,)
 
     def since(self, first: Row) -> Rule:
-        """The rule for a run with this first row, with which relative tolerances are compared."""
+        """Return the rule for a run whose first row is ``first``.
+
+        Relative tolerances are compared with this row.
+        """
         return self
 
     def resumed(self, seconds: float) -> Rule:
-        """The rule for a job that continues a run, whose first ``seconds`` count for no limit of time."""
+        """Return the rule for a job that continues a run.
+
+        The first ``seconds`` do not count for time limits.
+        """
         return self
 
 
@@ -411,7 +417,7 @@ class LocalMaximum(Rule):
 
 
 def rules_of(kind: type[R], rule: Rule | None) -> tuple[R, ...]:
-    """The rules of a kind within a combination, in order."""
+    """Return the rules of type ``kind`` within a combination, in order; empty for None."""
     return tuple(one for one in rule.parts() if isinstance(one, kind)) if rule is not None else ()
 
 

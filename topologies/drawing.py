@@ -169,7 +169,7 @@ def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Axes
 def agent_positions(graph: nx.Graph[int]) -> Points:
     """Positions of the agents, shape (n, 2): the graph's own (attribute ``pos``), else the lattice for grids and tori with two
     sides numbered by rows, a circle for cycles and complete graphs, else networkx's Kamada-Kawai layout, or a spectral one above
-    500 agents. Errors as `check_graph`."""
+    500 agents. Raises the errors of `check_graph`."""
     edges = adjacency(graph)
     n = edges.shape[0]
     if _own_positions(graph):

@@ -26,21 +26,22 @@ _COLUMN = 25
 
 
 class InputError(ValueError):
-    """Something that was asked for cannot be done; the message says where, and how to repair it.
+    """An input that cannot be used; the message says where, and how to repair it.
 
-    Every function of the command line raises it for flags, files and folders that cannot be used.
+    Every function of the command line raises it for flags, files and folders that cannot be
+    used.
     """
 
 
 def arguments(tokens: Sequence[str] | None) -> list[str]:
-    """A command's words, those of this process for None."""
+    """Return the words of a command; for None, the words of this process."""
     if tokens is None:
         tokens = sys.argv[1:]
     return list(tokens)
 
 
 def spelled(name: str) -> str:
-    """The flag's spelling of a field, without the dashes in front."""
+    """Return a field's name as spelled in its flag, without the leading dashes."""
     return name.replace("_", "-")
 
 
@@ -195,7 +196,7 @@ def _listed(value: object) -> str:
 
 
 def refuse(words: Sequence[str], known: Names, owner: Owner = lambda key: "") -> None:
-    """Raise an InputError for the first word, which is no flag of the ``known`` settings.
+    """Raise InputError for the first word, because the ``known`` settings have no such flag.
 
     ``owner`` says where an unknown name belongs.
     """
@@ -209,7 +210,10 @@ def refuse(words: Sequence[str], known: Names, owner: Owner = lambda key: "") ->
 
 
 def take(entry: type[T], words: Sequence[str], *, alone: bool = False) -> tuple[T, list[str]]:
-    """A dataclass of settings made of its flags, and the other words, which are refused if it is ``alone``."""
+    """Build a dataclass of settings from its flags; return it and the other words.
+
+    If ``alone``, other words are refused.
+    """
     own = settings(entry)
     given, rest = Parser({"": own}).values(words)
     if alone:
@@ -221,7 +225,7 @@ def take(entry: type[T], words: Sequence[str], *, alone: bool = False) -> tuple[
 
 
 def function_settings(function: Callable[..., Any]) -> dict[str, Setting]:
-    """The keyword parameters of a typed, documented function as settings."""
+    """Return the keyword parameters of a typed, documented function as settings, by name."""
     hints = get_type_hints(function, include_extras=True)
     texts = parameters(function.__doc__ or "")
     return {

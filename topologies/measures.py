@@ -44,9 +44,10 @@ class GraphMeasures:
 
 
 def graph_measures(graph: nx.Graph[int] | Adjacency) -> GraphMeasures:
-    """The measures of ``graph``; the diameter costs a breadth-first search from every agent, O(n * edges).
+    """Return the measures of ``graph``.
 
-    Errors as `check_graph`.
+    The diameter takes a breadth-first search from every agent, O(n * edges). Raises the errors
+    of `check_graph`.
     """
     edges = adjacency(graph)
     degrees = np.diff(edges.indptr)
@@ -56,12 +57,12 @@ def graph_measures(graph: nx.Graph[int] | Adjacency) -> GraphMeasures:
 
 
 def algebraic_connectivity(graph: nx.Graph[int] | Adjacency) -> float:
-    """The second smallest eigenvalue of the graph Laplacian (Fiedler); 0 for one agent. Errors as `check_graph`."""
+    """The second smallest eigenvalue of the graph Laplacian (Fiedler); 0 for one agent. Raises the errors of `check_graph`."""
     return laplacian_extremes(adjacency(graph))[0]
 
 
 def diameter(graph: nx.Graph[int] | Adjacency) -> int:
-    """The largest distance between two agents, in edges; O(n * edges). Errors as `check_graph`."""
+    """The largest distance between two agents, in edges; O(n * edges). Raises the errors of `check_graph`."""
     edges = adjacency(graph)
     n = edges.shape[0]
     blocks = [np.arange(first, min(first + _SOURCES, n)) for first in range(0, n, _SOURCES)]
@@ -73,7 +74,7 @@ def kemeny_constant(W: WeightsLike) -> float:
 
     By convention the first visit does not count (0 for one agent); Kemeny and Snell, "Finite Markov chains" (1960).
 
-    Errors as `check_weights`.
+    Raises the errors of `check_weights`.
     """
     return float((1 / (1 - eigenvalues(check_weights(W))[1:])).sum())
 

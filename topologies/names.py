@@ -88,7 +88,7 @@ def graph_from_name(specification: str, n_agents: int | None = None, seed: int =
         Number of agents, needed where the specification leaves it open. A grid or torus without sides becomes the most square
         two-dimensional one.
     seed : int
-        For random graphs whose specification gives no seed.
+        Seed of a random graph whose specification gives no seed.
     """
     _check_undirected(specification)
     graph: _Graph = _call(specification, n_agents, seed)()
@@ -101,7 +101,7 @@ def adjacency_from_name(specification: str, n_agents: int | None = None, seed: i
 
     The families are built from arrays, without a ``networkx.Graph``: a million agents in seconds. Every weight rule takes it.
 
-    Errors as `graph_from_name`.
+    Raises the errors of `graph_from_name`.
     """
     _check_undirected(specification)
     call = _call(specification, n_agents, seed)
@@ -114,7 +114,7 @@ def adjacency_from_name(specification: str, n_agents: int | None = None, seed: i
 def fixed_agents(specification: str, seed: int = 0) -> int | None:
     """The number of agents that ``specification`` fixes; None where it leaves it open.
 
-    Errors as `graph_from_name`.
+    Raises the errors of `graph_from_name`.
     """
     if not _is_file(specification):
         _, _, first, values = _read(specification)

@@ -17,10 +17,10 @@ _MARK = b"decentorth"
 
 
 class Picture(Figure):
-    """A figure that a notebook shows, with fonts in PDF files that publishers take (Type 42)."""
+    """A figure that a notebook shows, with Type 42 fonts in PDF files, as publishers require."""
 
     def savefig(self, fname: Any, **given: Any) -> None:
-        """Save as `matplotlib.figure.Figure.savefig` does."""
+        """Save as `matplotlib.figure.Figure.savefig` does, with Type 42 fonts in PDF and PostScript."""
         with rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
             super().savefig(fname, **given)
 
@@ -41,7 +41,7 @@ def save(figure: Figure, path: Path, **given: Any) -> None:
     Raises
     ------
     ValueError
-        For another ending, or where a file is there that was not written by this function.
+        The ending is another one, or a file is there that was not written by this function.
     """
     ending = path.suffix.lower()
     if ending not in (".png", ".svg", ".pdf"):

@@ -110,7 +110,7 @@ def _measures(title: str, rows: Rows) -> Iterator[str]:
 
 
 def measures(case: Case, rule: str, W: Weights) -> Iterator[str]:
-    """The measures of a graph and its weights."""
+    """Yield lines with the measures of a graph and its weights."""
     return _measures(f"{W.shape[0]} agents, {rule} weights", _of_weights(case, W))
 
 
@@ -142,7 +142,10 @@ def _of_weights(case: Case, W: Weights) -> Iterator[Row]:
 
 
 def comparison(case: Case) -> Iterator[str]:
-    """A table over the rules, whose columns fit 80 characters, and a foot-note for each rule without a matrix."""
+    """Yield the lines of a table over the rules, with a footnote for each rule without a matrix.
+
+    The columns fit 80 characters.
+    """
     n = case.edges.shape[0]
     names = [name for name in available_weights() if "auto" not in name]
     if n <= SCORED:
@@ -169,7 +172,7 @@ def comparison(case: Case) -> Iterator[str]:
 
 
 def sequence_table(name: str, agents: int | None, seed: int, weights: str | None) -> Iterator[str]:
-    """The measures of a time-varying sequence."""
+    """Yield lines with the measures of a time-varying sequence."""
     sequence = sequence_from_name(name, agents, seed, weights)
     return _measures(f"{name}: {sequence.n} agents", _of_sequence(sequence))
 
@@ -187,7 +190,7 @@ def _of_sequence(sequence: WeightSequence) -> Iterator[Row]:
 
 
 def directed_table(name: str, graph: nx.DiGraph[int]) -> Iterator[str]:
-    """The measures of a directed graph and its weights."""
+    """Yield lines with the measures of a directed graph and its weights."""
     return _measures(f"{name}: {len(graph)} agents", _of_directed(graph))
 
 

@@ -48,9 +48,9 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known name nearest to ``word``; None if none is near.
+    """Return the known name nearest to ``word``; None if none is near.
 
-    A name with the same letters in another order goes before all others.
+    A name with the same letters in another order is preferred to all others.
     """
     names = {form: name for name in known for form in (normal_name(name), name)}
     asked = normal_name(word)
@@ -65,7 +65,7 @@ def either(words: Sequence[str]) -> str:
 
 
 def shortened(value: object) -> str:
-    """``repr(value)`` as messages quote it: at most 80 characters."""
+    """Return ``repr(value)`` for messages; above 80 characters it is cut to 80, plus ``...``."""
     return re.sub(r"(?s)^(.{80}).+", r"\1...", repr(value))
 
 

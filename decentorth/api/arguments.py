@@ -68,22 +68,22 @@ class Setup(Place, Generic[P]):
 
     @property
     def method(self) -> Method:
-        """The method, an object."""
+        """The method as an object."""
         return cast("Method", self.algorithm)
 
     @property
     def faults(self) -> Channel | None:
-        """The channel, an object, if there is one."""
+        """The channel as an object, or None."""
         return cast("Channel | None", self.channel)
 
     @property
     def blocks(self) -> int | None:
-        """The number of blocks of the samples of a single agent, where they are spread over the ranks."""
+        """The number of blocks of a single agent's samples if these are spread over ranks, else None."""
         return self.problem.n_blocks if isinstance(self.problem, Spread) else None
 
     @property
     def sizes(self) -> Outline | None:
-        """The sizes of the data for which a few random samples stand, where they do."""
+        """The sizes of the true data if a few random samples stand in for them, else None."""
         return self.problem.sizes if isinstance(self.problem, Deferred | Spread) else None
 
     @property

@@ -25,7 +25,7 @@ _PROBES = 5
 
 
 class Certificate(NamedTuple):
-    """The quality of an answer of which no agent holds more than some rows, the same on every rank.
+    """The quality of an answer whose rows are held by different agents, the same on every rank.
 
     Examples
     --------
@@ -100,7 +100,9 @@ class _Answer(NamedTuple):
 
 
 def certify(result: Result) -> tuple[Result, Certificate]:
-    """The result with x orthonormal to rounding and its columns eigenvectors, and the certificate; called by every rank.
+    """Return the result with orthonormal eigenvectors as columns of x, and its certificate.
+
+    Every rank calls it.
 
     With B = D^T E D + diag(ridge) and M = D^T J D of `protocols.SplitFeatures`:
 
@@ -112,12 +114,13 @@ def certify(result: Result) -> tuple[Result, Certificate]:
     Parameters
     ----------
     result
-        Of a run whose agents hold features (`problems.SplitPCA`, `SplitGEVP`, `SplitCCA`), not diverged.
+        A run that has not diverged and whose agents hold features (`problems.SplitPCA`,
+        `SplitGEVP`, `SplitCCA`).
 
     Raises
     ------
     TypeError
-        Its agents hold points.
+        The agents of the run hold points.
     ValueError
         The columns of x are linearly dependent, or no number of rounds reaches all agents of a network that changes or loses
         messages.

@@ -33,9 +33,9 @@ from .result import Result
 
 
 def restarted(run: Run, x: Array, k: int, gradients: int) -> Any:
-    """The state of a run's method that begins at the agents' own points ``x``, ``(n_local, *shape)``, in iteration ``k``.
+    """Return the state of a run's method that restarts at the points ``x`` in iteration ``k``.
 
-    Each agent has computed ``gradients`` gradients before.
+    ``x`` is ``(n_local, *shape)``. Each agent has computed ``gradients`` gradients before.
     """
     state = run.method.init(run.problem, run.network, run.streams, x)
     scale = Declared.of(run.method).scale
@@ -45,9 +45,10 @@ def restarted(run: Run, x: Array, k: int, gradients: int) -> Any:
 
 
 def survivors(comm: object, channel: object, spread: bool) -> Any:
-    """The communicator of a run that outlives ranks, of ``comm`` as `network.connect` takes it.
+    """Return the communicator of a run that survives the loss of ranks.
 
-    A ValueError if the run has a channel, or ``spread``, one agent on all ranks; or its MPI library cannot do it.
+    ``comm`` is as for `network.connect`. Raises ValueError if the run has a channel, if
+    ``spread`` is set (one agent on all ranks), or if the MPI library does not support it.
     """
     if spread or channel is not None:
         what = "a channel that is simulated"
@@ -68,7 +69,7 @@ def check_graph(network: Any) -> None:
 
 
 def check_leaving(problem: object, what: str = "on_rank_loss shrink") -> None:
-    """Raise TypeError for a problem that agents cannot leave, which ``what`` asks for."""
+    """Raise TypeError if ``what`` is requested for a problem that agents cannot leave."""
     name = type(problem).__name__
     if not hasattr(problem, "without"):
         lacks = f"{name} lacks the method without(lost)"
@@ -88,10 +89,10 @@ Rebuilt = tuple[Run, Resumed, Rewind | None, str]
 
 
 def continued(run: Run, options: Options, resumed: Resumed | None) -> Result:
-    """Iterate to the end without the ranks that are lost meanwhile; the result of the remaining ones.
+    """Iterate to the end without the ranks that are lost meanwhile, and return the result.
 
-    The communicator of ``run`` is `network.Shrinking`; recorders learn which rows are taken back. LostError if the agents left
-    cannot continue.
+    The communicator of ``run`` is `network.Shrinking`. Recorders are notified of rows that are
+    withdrawn. Raises LostError if the remaining agents cannot continue.
     """
     first, size = run, run.network.communicator.size
     rewind = Rewind(size, Held(0, run.x0.copy(), (0, 0, 0), 0), History())

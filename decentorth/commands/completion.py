@@ -77,7 +77,10 @@ LISTS = ("algorithms", "network")
 
 
 def install(words: Words) -> int:
-    """Write the script of the shell that ``words`` name, by default of $SHELL: 0, or 2 with the reason."""
+    """Write the completion script of the shell in ``words``, by default that of $SHELL.
+
+    Returns the exit code: 0, or 2 after printing the reason.
+    """
     return alone(words, lambda words: say(_installed(words)), name="decentorth")
 
 
@@ -100,7 +103,7 @@ def _installed(words: Words) -> str:
 
 
 def answer(commands: Iterable[str]) -> int:
-    """Print what the last word of $COMP_LINE may become, up to $COMP_POINT, one a line."""
+    """Print the completions of the last word of $COMP_LINE, up to $COMP_POINT, one per line."""
     line = os.environ.get("COMP_LINE", "")
     point = os.environ.get("COMP_POINT", "")
     if point.isdecimal():

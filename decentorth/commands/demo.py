@@ -42,7 +42,10 @@ neighbours. Drag the sphere to turn it.</p>"""
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
-    """Make the run and the page that the arguments name, by default those of this process, and return the exit code."""
+    """Run the demo and write its page, as ``tokens`` specify; return the exit code.
+
+    ``tokens`` are by default the arguments of this process.
+    """
     return alone(tokens, _demo, name="decentorth demo")
 
 

@@ -21,7 +21,9 @@ _METRICS = ("objective", "gradient_norm", "consensus_rms", "feasibility", "error
 
 
 class MedianRange(NamedTuple):
-    """The median and the range of a count over the trials, infinite where a trial does not reach the tolerance.
+    """The median and the range of a count over the trials.
+
+    A trial that does not reach the tolerance counts as infinite.
 
     Examples
     --------
@@ -81,7 +83,10 @@ class CountedRuns:
         return (*COUNTS, *(f"seconds on {name}" for name in self.networks))
 
     def column(self, entry: Entry, seed: int, quantity: str) -> NDArray[Any]:
-        """A count at each row of the history of a run; modelled seconds take the median of the measured computing."""
+        """Return a count at each row of a run's history.
+
+        Modelled seconds use the median of the measured computing times.
+        """
         history = entry.traces[seed - self.rules.seed].history
         if quantity in COUNTS:
             return history[{"iterations": "iteration"}.get(quantity, quantity)]
@@ -91,7 +96,10 @@ class CountedRuns:
         return wall_time(model, self.agents, history)
 
     def per_trial(self) -> Iterator[dict[str, Any]]:
-        """A row for each method, trial and tolerance: its counts, None where the tolerance was not reached."""
+        """Yield one row with the counts of each method, trial and tolerance.
+
+        Counts are None if the tolerance was not reached.
+        """
         for entry in self.entries:
             for seed, trace in zip(self.rules.seeds, entry.traces, strict=True):
                 columns = {name: self.column(entry, seed, name) for name in self.quantities}

@@ -24,7 +24,7 @@ def has_step(algorithm: object) -> bool:
 
 
 def with_step(algorithm: Any, step: float) -> Any:
-    """The method with another step size; a schedule with another initial one."""
+    """Return the method with another step size; a schedule gets another initial step."""
     made: object = step
     if is_dataclass(algorithm.step_size):
         made = replace(algorithm.step_size, initial=step)  # type: ignore[type-var]
@@ -32,9 +32,10 @@ def with_step(algorithm: Any, step: float) -> Any:
 
 
 def methods(named: str | Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
-    """The methods that are named, by label; ``named`` is what `compare` takes as algorithms.
+    """Return the methods in ``named``, the algorithms argument of `compare`, by label.
 
-    An InputError for none, an unknown name or parameter, a wrong value, a repeated method, or one that cannot be compared.
+    Raises InputError if there is none, for an unknown name or parameter, a wrong value, a
+    repeated method, or a method that cannot be compared.
     """
     if not named:
         raise InputError("algorithms must name at least one method, as drfgt,drgta")

@@ -76,7 +76,10 @@ class Trace:
 
     @classmethod
     def of_json(cls, kept: Mapping[str, Any]) -> Self:
-        """The run from what `to_json` gave; one of `DAMAGED` where it is something else."""
+        """Return the run from the output of `to_json`.
+
+        Raises one of `DAMAGED` for other content.
+        """
         dtypes, history = dict.fromkeys(COUNTS, np.int64), {}
         for name, column in kept["history"].items():
             history[name] = np.array(column, dtype=dtypes.get(name, np.float64))
@@ -106,9 +109,10 @@ def make(job: Job, comm: object = "serial") -> Trace:
 
 
 class Store:
-    """The runs kept in a folder, each in a file named by a hash of the run's inputs; rank 0 reads and writes.
+    """A folder with one file for each run, named by a hash of the run's inputs.
 
-    ``about`` has the settings on which all runs depend: the problem and the network.
+    Rank 0 reads and writes. ``about`` holds the settings on which all runs depend: the problem
+    and the network.
     """
 
     def __init__(self, folder: Path, about: Mapping[str, object], communicator: Communicator):

@@ -36,7 +36,7 @@ class Candidate:
     """Its runs by tuning seed."""
 
     def started(self, traces: Sequence[Trace]) -> str:
-        """The step in words, with the range of the automatic steps at the start of these runs."""
+        """Describe the step, with the range of the first automatic steps of these runs."""
         found = [trace.steps["step_size"] for trace in traces if "step_size" in trace.steps]
         if not found or Declared.of(self.algorithm).first_step != "auto":
             return self.step
@@ -89,10 +89,11 @@ class Entry:
 
 
 def candidates(label: str, algorithm: Any, resolved: Any, start: Result, rules: Rules) -> tuple[Candidate, ...]:
-    """The steps to try: the method as it is, and with multiples of the step that it starts with; called by every rank.
+    """Return the steps to try: the method's own step, and multiples of its first step.
 
-    All multiples share the automatic order of mixing of ``resolved``. ``start`` is a run of no iterations; a ValueError says that
-    the method's automatic step is not in its state.
+    Every rank calls it. All multiples share the automatic order of mixing of ``resolved``.
+    ``start`` is a run without iterations. Raises ValueError if the method's automatic step is
+    not in its state.
     """
     own = Candidate(1.0, algorithm, step_words(algorithm, resolved))
     if not (rules.tune and has_step(algorithm)):
@@ -121,7 +122,10 @@ def _first_step(label: str, algorithm: object, start: Result) -> float:
 
 
 def merit(traces: Sequence[Trace], rules: Rules) -> tuple[float, ...]:
-    """The merit of a step, the smaller the better: iterations to each tolerance, the smallest first, and the last metric."""
+    """Return the merit of a step; smaller is better.
+
+    It holds the iterations to each tolerance, the smallest tolerance first, and the last metric.
+    """
 
     def count(trace: Trace, tolerance: float) -> float:
         row = rules.reached(trace.history, tolerance)
@@ -155,5 +159,5 @@ def at_edge(tried: Sequence[Candidate], chosen: Candidate) -> str:
 
 
 def span(low: str, high: str) -> str:
-    """A range in words; one number if its ends are shown the same."""
+    """Format a range as text; one number if both ends are shown equally."""
     return low if low == high else f"{low} to {high}"

@@ -31,7 +31,10 @@ class Extent(NamedTuple):
 
 
 class Reader(ABC):
-    """A matrix of samples in a file, read when it is first asked for, and its labels."""
+    """A matrix of samples in a file, and its labels.
+
+    The matrix is read on first use.
+    """
 
     repair = LEAVE_OUT
     """The cure for missing values."""
@@ -45,7 +48,7 @@ class Reader(ABC):
         """``(m, d)`` of the matrix, both positive."""
 
     def extent(self) -> Extent:
-        """The size from the header; a file without one is read where that takes little."""
+        """Return the size in the header; a file without a header is read if that is cheap."""
         return Extent(*self.shape)
 
     @abstractmethod
@@ -65,11 +68,11 @@ class Reader(ABC):
         return False
 
     def sparse(self) -> Any:
-        """The matrix as a ``csr_array``, or None where the file holds a dense one."""
+        """Return the matrix as a ``csr_array``, or None if the file holds a dense one."""
         return None
 
     def place(self, row: int, column: int) -> str:
-        """The words for the place of an entry of the matrix."""
+        """Describe the place of an entry of the matrix, for messages."""
         return f"row {row}, column {column} (counted from 0)"
 
 
@@ -86,7 +89,10 @@ Read: TypeAlias = Callable[[Path], Content]
 
 
 class ArrayReader(Reader):
-    """An array that the function ``read`` finds in a file, of several by its ``key``; ``name`` stands for it in messages."""
+    """An array in a file, found by the function ``read``.
+
+    ``key`` selects one of several arrays; ``name`` stands for the file in messages.
+    """
 
     def __init__(self, path: Path, read: Read, name: str, key: str | None = None) -> None:
         super().__init__(path)

@@ -104,7 +104,10 @@ def _table(path: Path, columns: Columns) -> Table:
 
 
 def table(spec: str) -> Table | None:
-    """The table in a file, of which nothing is read; None for a file without names of columns. Errors as for `MatrixFile`."""
+    """Return the table in a file, without reading it; None for a file without column names.
+
+    Raises the errors of `MatrixFile`.
+    """
     reader = _reader(spec)
     if extension(reader.path) not in (".parquet", *_TEXT):
         return None
@@ -167,7 +170,10 @@ class MatrixFile:
         return self._reader.extent()
 
     def rows(self, index: ArrayLike) -> Array:
-        """``(len(index), d)``: the rows ``index``, in that order and as often as named; float64, C-contiguous, fresh."""
+        """Return the rows ``index``, in that order and with repeats.
+
+        The result is a new float64 array, ``(len(index), d)``, C-contiguous.
+        """
         return self._select(index, missing=False)
 
     def part(self, rows: Index, columns: Index) -> Array:
@@ -221,13 +227,16 @@ class MatrixFile:
         raise ValueError(f"{self.name}: {wrong}; {first}. {repair}")
 
     def matrix(self) -> Array:
-        """``(m, d)``: all rows; float64, C-contiguous, fresh."""
+        """Return all rows as a new float64 array, ``(m, d)``, C-contiguous."""
         block = self._read(None)
         self._require_finite(block, None)
         return block
 
     def stored(self) -> Any:
-        """All rows as from `matrix`, or a ``scipy.sparse.csr_array`` where the file holds a sparse matrix (.mtx, .npz)."""
+        """Return all rows: a ``csr_array`` if the file holds a sparse matrix, else dense.
+
+        A dense result is as from `matrix`.
+        """
         found = self._reader.sparse()
         if found is None:
             return self.matrix()
@@ -248,6 +257,6 @@ def load_matrix(path: PathLike) -> Array:
 def load_labels(path: PathLike) -> Labels:
     """``(m,)`` integers or strings: a 1-D array in ``.npy`` or ``.npz``, text with one label per line, or SVMlight's labels.
 
-    The errors are those of `MatrixFile`.
+    Raises the errors of `MatrixFile`.
     """
     return _reader(os.fspath(path)).labels()

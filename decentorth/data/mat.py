@@ -34,7 +34,10 @@ _JOB = ("PMI", "OMPI_", "MPI", "HYD", "PRTE_")
 
 
 def read_mat(path: Path, key: str | None) -> Content:
-    """The only matrix of numbers of a MATLAB file up to version 7, or that named by ``key``."""
+    """Read the matrix named ``key`` from a MATLAB file up to version 7.
+
+    Without ``key`` the file must hold one numeric matrix only.
+    """
     found: Any = None
     with TemporaryDirectory() as folder:
         with reading(path, " as a .mat file"):

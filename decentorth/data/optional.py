@@ -8,7 +8,11 @@ from contextlib import contextmanager
 
 @contextmanager
 def needing(library: str, what: str, extra: str) -> Iterator[None]:
-    """A context of an import for ``what``; its ModuleNotFoundError names the command that installs the library."""
+    """Return a context for an import that names the installing command on failure.
+
+    ``what`` needs ``library``, which ``extra`` installs. Raises ModuleNotFoundError if it is
+    missing.
+    """
     try:
         yield
     except ModuleNotFoundError as error:

@@ -67,7 +67,7 @@ def site_files(spec: str, n_agents: int | None = None) -> tuple[str, ...]:
 
 
 def site_names(files: Sequence[str]) -> tuple[str, ...]:
-    """The names of the sites: those of their files, without folders and endings."""
+    """Return the names of the sites: their file names without folders and endings."""
     paths = [Path(_ARCHIVE.sub(r"\1", file)) for file in files]
     return tuple(path.name[: len(path.name) - len(extension(path))] for path in paths)
 
@@ -108,7 +108,10 @@ class SiteTable(NamedTuple):
 
     @classmethod
     def of(cls, name: str, samples: Any) -> SiteTable:
-        """The samples in a file, of which only the names or the header are read, in a frame or in an array."""
+        """Describe the samples in a file, a frame or an array.
+
+        Of a file only the names or the header are read.
+        """
         site, known, width = f"site {name}", None, 0
         match samples:
             case None:
@@ -166,7 +169,10 @@ class SiteTable(NamedTuple):
 
 
 def column_names(data: str, columns: Columns) -> tuple[str, ...]:
-    """The names of the columns that are read of a file or bundled set; none without names."""
+    """Return the names of the columns that are read from a file or bundled set.
+
+    Empty if the columns are unnamed.
+    """
     if data in BUNDLED:
         return ()
     return SiteTable.of("", data).chosen(columns)
@@ -197,7 +203,7 @@ def sites_of(sites: Any) -> tuple[list[tuple[str, Any]], tuple[str, ...]]:
 
 @contextlib.contextmanager
 def naming(names: Sequence[str]) -> Iterator[None]:
-    """Errors inside have the names of the sites in place of the numbers of the agents."""
+    """Return a context in which errors name sites in place of agent numbers."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -212,20 +218,24 @@ Matched: TypeAlias = tuple[list[SiteTable], Columns]
 
 
 class Sites:
-    """The samples of all sites, of which a rank opens those of its own agents: first the headers, then the rest.
+    """The samples of all sites; a rank opens only those of its own agents.
+
+    Headers are read first, then the rest.
 
     Parameters
     ----------
     entries
-        From a rank's agents, for each view of the samples, the name of each of all sites, and its file, frame or array; None may
-        stand for those of other ranks.
+        A function of the slice of a rank's agents. For each view it returns the name and the
+        samples of every site: a file, frame or array. None may stand for the samples of other
+        ranks.
     columns
         The columns that are read, in the order of those of the first site.
 
     Raises
     ------
     ValueError
-        On every rank: samples cannot be read, or their columns are others than those of the first site; names site and column.
+        On every rank: samples cannot be read, or their columns differ from those of the first
+        site. The message names site and column.
     """
 
     counts: list[int]

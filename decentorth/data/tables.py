@@ -62,7 +62,7 @@ class Columns(NamedTuple):
 
     @property
     def by_name(self) -> bool:
-        """True if columns are chosen, or rows by their cells, for which a table is needed."""
+        """True if columns are chosen by name, or rows by their cells, which needs a table."""
         return self._replace(keep_missing=False) != Columns()
 
     @property
@@ -71,7 +71,7 @@ class Columns(NamedTuple):
         return (self.label,) if self.label is not None else ()
 
     def given(self) -> str:
-        """The choices as keywords."""
+        """The choices as text, in the form of keyword arguments."""
         settings = self._replace(keep_missing=False)._asdict()
         return ", ".join(f"{name}={value!r}" for name, value in settings.items() if value)
 
@@ -83,7 +83,7 @@ Rows: TypeAlias = Iterator[tuple[int, Sequence[Any]]]
 
 
 class Table(Reader):
-    """A matrix in the columns of a table, and labels in another one."""
+    """A matrix in columns of a table, with labels in another column."""
 
     repair = DROP
 
@@ -101,7 +101,7 @@ class Table(Reader):
         """The number of all rows."""
 
     def about(self) -> int:
-        """The number of all rows, estimated where it is not in a header."""
+        """Return the number of rows, estimated if no header holds it."""
         return self.count()
 
     @abstractmethod
@@ -109,7 +109,7 @@ class Table(Reader):
         """The numbers of the ``wanted`` rows (sorted; None: all) and, in the columns at ``places``, their cells."""
 
     def place_of(self, row: int, name: str) -> str:
-        """The words for a cell of the row that has this number, counted from 0."""
+        """Describe a cell of the row with this number, counted from 0."""
         return f"row {row} (counted from 0), column {name!r}"
 
     def number(self, name: str) -> int:
@@ -342,9 +342,10 @@ class ParquetTable(Table):
 
 
 def triplets(table: Table) -> Content:
-    """A sparse matrix in a table with a row (user, item, value) for each stored entry; further columns, as times, are passed over.
+    """Return a sparse matrix from a table with one row (user, item, value) per stored entry.
 
-    The rows of the matrix are the users and its columns the items, both in sorted order of their numbers or names.
+    The rows of the matrix are the users and its columns the items, both sorted by number or
+    name. Further columns, such as times, are ignored.
     """
     names = table.columns.samples or table.names[:3]
     if len(names) != 3:

@@ -69,7 +69,10 @@ def delimiter_of(text: str) -> str | None:
 
 
 def has_delimiter(path: Path) -> bool:
-    """True if a delimiter other than white space, between which a cell may be empty, is in the first line."""
+    """True if the first line has a delimiter other than white space.
+
+    Cells between such delimiters may be empty.
+    """
     return any(delimiter_of(text) for _, text in islice(_lines(path), 1))
 
 
@@ -92,7 +95,10 @@ def text_labels(texts: Sequence[str], path: Path) -> Labels:
 
 
 class TextReader(Reader):
-    """A matrix in delimited text: every line is counted, only the wanted ones are parsed, by NumPy."""
+    """A matrix in delimited text, parsed by NumPy.
+
+    Every line is counted, but only the requested ones are parsed.
+    """
 
     @cached_property
     def _layout(self) -> _Layout:

@@ -117,9 +117,13 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     ) -> Self:
         """Find the directions of all agents' samples together, as `PCA.fit_agents` finds components.
 
-        ``agents`` has the pair (X_i, y_i), ``(m_i, n_features)`` and ``(m_i, n_targets)``, of each agent; with ``split="features"``
-        each agent's features of both views, ``(m, a_i)`` and ``(m, b_i)``, of the same samples: one of the two may have no column.
-        Under ``mpirun`` None may stand for the pairs of other ranks; where each rank has one agent, its own pair alone is enough.
+        ``agents`` holds one pair (X_i, y_i) per agent, ``(m_i, n_features)`` and
+        ``(m_i, n_targets)``. With ``split="features"`` it holds each agent's features of both
+        views of the same samples, ``(m, a_i)`` and ``(m, b_i)``. One of the two may be without
+        columns.
+
+        Under ``mpirun`` None may stand for the pairs of other ranks. If each rank has one agent,
+        its own pair alone is enough. Returns the fitted estimator.
         """
         entries = self._entries(agents, pairs=True)
         first, second = entries.part(0), entries.part(1)

@@ -63,7 +63,7 @@ class Stream(NamedTuple):
     """``(3, n)``: the means of `decentorth.problems.stiefel.ica.moments`."""
 
     def rescaled(self, mean: Array, deviations: Array) -> Stream:
-        """The state for samples minus ``mean``, divided by ``deviations``."""
+        """Return the state for samples after subtracting ``mean`` and dividing by ``deviations``."""
         seen, factors = self.seen.rescaled(mean, deviations), deviations[:, None]
         return Stream(seen, self.point * factors, self.average * factors, self.moments)
 
@@ -72,8 +72,9 @@ class Stream(NamedTuple):
 class ICA(ComponentEstimator):
     """Independent component analysis of sources with heavier or lighter tails than Gaussian ones.
 
-    A Gaussian component, or a nearly Gaussian one, is named in a warning, as its direction is not determined. Agents' samples are
-    whitened in advance, which takes the sum of their second moments over all agents, and their signs that of their fourth moments.
+    A Gaussian or nearly Gaussian component is named in a warning, because its direction is not
+    determined. The samples of agents are first whitened, which takes the sum of their second
+    moments over all agents. Their signs take the sum of their fourth moments.
 
     Parameters
     ----------
@@ -99,7 +100,7 @@ class ICA(ComponentEstimator):
     signs_
         ``(n_components,)``: 1 for a source with heavier tails than Gaussian ones, -1 for lighter ones.
     mean_
-        ``(d,)``.
+        ``(d,)``: the mean of the samples.
     n_samples_seen_
         The number of samples of all batches.
 

@@ -97,8 +97,11 @@ class LDA(ComponentEstimator):
     def fit_agents(self, agents: Iterable[Any], W: Any, *, warm_start: bool = False) -> Self:
         """Find the directions of all agents' samples together, as `PCA.fit_agents` finds components.
 
-        ``agents`` has the pair (X_i, y_i), ``(m_i, d)`` samples and ``(m_i,)`` classes, of each agent. Under ``mpirun`` None may
-        stand for the pairs of other ranks; where each rank has one agent, its own pair alone is enough.
+        ``agents`` holds one pair (X_i, y_i) per agent: ``(m_i, d)`` samples and ``(m_i,)``
+        classes.
+
+        Under ``mpirun`` None may stand for the pairs of other ranks. If each rank has one agent,
+        its own pair alone is enough. Returns the fitted estimator.
         """
         entries = self._entries(agents, pairs=True)
         checked, own = self._agents("X", entries.part(0)), entries.own

@@ -23,12 +23,12 @@ class RunningCovariance(NamedTuple):
     covariance: Array
 
     def rescaled(self, mean: Array, deviations: Array) -> RunningCovariance:
-        """The state for samples minus ``mean``, divided by ``deviations``."""
+        """Return the state for samples after subtracting ``mean`` and dividing by ``deviations``."""
         scaled = self.covariance / np.outer(deviations, deviations)
         return RunningCovariance(self.samples, (self.mean - mean) / deviations, scaled)
 
     def rows(self) -> Array:
-        """``(d + 1, d)``: rows whose products are the sum of those of all samples."""
+        """Return rows R, ``(d + 1, d)``, with the same R^T R as all samples seen."""
         values, vectors = np.linalg.eigh(self.covariance)
         found = np.vstack((np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T, self.mean))
         return found * np.sqrt(self.samples)

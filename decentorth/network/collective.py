@@ -133,7 +133,7 @@ class AgentCollective:
         return np.concatenate(blocks) if self.rank == 0 else None
 
     def sha256(self, per_agent: Array) -> str:
-        """The SHA-256 of the float64 bytes in agent order, on every rank."""
+        """Return the SHA-256 of the float64 values in agent order, on every rank."""
         hashed = hashlib.sha256()
         for block in self.stream(per_agent):
             hashed.update(np.ascontiguousarray(block).tobytes())

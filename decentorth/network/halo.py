@@ -123,7 +123,11 @@ class Halo:
 
 
 def even_bounds(n_agents: int, ranks: int) -> Index:
-    """``(ranks + 1,)``: borders of consecutive blocks whose sizes differ by at most one, larger ones first."""
+    """Return the borders ``(ranks + 1,)`` of consecutive blocks of agents.
+
+    Block sizes differ by at most one, larger blocks first. Raises ValueError if there are more
+    ranks than agents.
+    """
     if ranks > n_agents:
         repair = f"start at most {n_agents} ranks or ask for more agents"
         raise ValueError(f"{ranks} ranks for {n_agents} agents: every rank must hold at least one; {repair}")
@@ -132,9 +136,10 @@ def even_bounds(n_agents: int, ranks: int) -> Index:
 
 
 def fewer_cuts_bounds(W: Csr | csr_array, ranks: int, slack: float = 0.2) -> Index:
-    """`even_bounds` with each border moved by up to ``slack / 2`` of a block to the place that the fewest edges cross.
+    """Return `even_bounds` with each border moved to a place that few edges cross.
 
-    The agents keep their order, so a graph whose neighbours have distant numbers gains little.
+    A border moves by up to ``slack / 2`` of a block. The agents keep their order, so a graph
+    whose neighbours have distant numbers gains little.
     """
     n = len(W.indptr) - 1
     bounds = even_bounds(n, ranks)
@@ -154,7 +159,10 @@ def fewer_cuts_bounds(W: Csr | csr_array, ranks: int, slack: float = 0.2) -> Ind
 
 
 def plan(W: Csr, bounds: Index, rank: int) -> Halo:
-    """The halo of ``rank`` when rank q holds the agents ``bounds[q]:bounds[q + 1]``; W's columns are sorted."""
+    """Return the exchange plan of ``rank``.
+
+    Rank q holds the agents ``bounds[q]:bounds[q + 1]``. The columns of W must be sorted.
+    """
     low, high = int(bounds[rank]), int(bounds[rank + 1])
     first, last = int(W.indptr[low]), int(W.indptr[high])
     indices, data = W.indices[first:last], W.data[first:last]

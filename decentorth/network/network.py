@@ -170,12 +170,12 @@ class Network(Shown):
 
     @property
     def directed(self) -> bool:
-        """True if points are mixed with row-stochastic A, and what is pushed with column-stochastic B."""
+        """True if points are mixed with a row-stochastic A, and pushed arrays with a column-stochastic B."""
         return self.rows.push is not None
 
     @property
     def directed_weights(self) -> DirectedWeights:
-        """The matrices A and B of a directed network."""
+        """The matrices A and B of a directed network, each ``(n, n)``."""
         B: Any = self.rows.push
         return topologies.DirectedWeights(self.W, self.rows._replace(data=B).array)
 
@@ -244,11 +244,18 @@ class Network(Shown):
         return plain(self.sequence.at(k))
 
     def in_flight(self) -> dict[str, Array]:
-        """The messages that have not arrived, as arrays ``(n_local, ...)`` by name; the names never change, and here are none."""
+        """Return the messages in transit, as arrays ``(n_local, ...)`` by name.
+
+        The names never change. This network delivers every message at once, so the dictionary is
+        empty.
+        """
         return {}
 
     def restore(self, rounds: int, messages: int, bytes: int, in_flight: InFlight) -> None:
-        """Continue from the counts and the messages in flight of a checkpoint; ValueError for other messages than `in_flight`."""
+        """Continue from the counts and the messages in transit of a checkpoint.
+
+        Raises ValueError if the messages do not match `in_flight`.
+        """
         if in_flight:
             held = ", ".join(in_flight)
             raise ValueError(f"this network delivers every message in its round, so it cannot hold {held}")
@@ -302,13 +309,13 @@ class Network(Shown):
         rounds
             The number of rounds of mixing.
         push
-            Further arrays, whose sums over the agents are to stay. They come after ``xs`` in the result, multiplied by W too or,
-            on a directed network, by B.
+            Further arrays, whose sums over the agents must be preserved. They come after ``xs`` in
+            the result, multiplied by W too or, on a directed network, by B.
 
         Returns
         -------
         tuple of arrays
-            Fresh, C-contiguous, shaped like the inputs.
+            New arrays, C-contiguous, shaped like the inputs.
 
         Raises
         ------
@@ -397,7 +404,7 @@ class Network(Shown):
 
     @property
     def sums(self) -> bool:
-        """True if iterations can use `total`, of coded values where the network codes messages."""
+        """True if iterations can use `total`, with coded values if the network codes messages."""
         return self.sums_exactly
 
     @cached_property
@@ -409,7 +416,7 @@ class Network(Shown):
 
     @property
     def period(self) -> int | None:
-        """The number of rounds after which the neighbours repeat; None if they need not."""
+        """The number of rounds after which the neighbours repeat, or None if they need not."""
         return 1 if self.sequence is None else self.sequence.period
 
     @property
@@ -418,7 +425,10 @@ class Network(Shown):
         return not self.directed and self.sequence is None
 
     def reliable(self) -> contextlib.AbstractContextManager[None]:
-        """A context in which every message arrives, even on an unreliable network, which sends lost messages again."""
+        """Return a context in which every message arrives.
+
+        An unreliable network sends lost messages again.
+        """
         return contextlib.nullcontext()
 
     def _mix(self, xs: Arrays, alike: bool = False, pushed: int = 0) -> Arrays:

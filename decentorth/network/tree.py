@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Level(NamedTuple):
-    """The messages of one round, ordered by the receiver, then by the sender."""
+    """The messages of one round, sorted by receiver, then by sender."""
 
     senders: Index
     receivers: Index

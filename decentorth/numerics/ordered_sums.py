@@ -109,7 +109,7 @@ def subtract_scaled(scale: Array, x: Array, out: Array) -> None:
 
 
 def add_multiple(scale: float, x: Array, out: Array) -> None:
-    """Compute ``out += scale * x`` in one pass; both are C-contiguous and of one size."""
+    """Compute ``out += scale * x`` in one pass; both are C-contiguous and of equal size."""
     if type(x) is not np.ndarray:  # on a device
         out += scale * x
         return
@@ -159,7 +159,10 @@ def norms(x: Array) -> Array:
 
 
 def power_of_two(size: Array | float) -> Array:
-    """The largest power of two that is at most each size, by which division is exact; 1 for 0 and sizes that are not finite."""
+    """Return the largest power of two not above each size, for exact division.
+
+    It is 1 for 0 and for sizes that are not finite.
+    """
     usual = (size > 0.0) & (size < np.inf)
     known: Array = np.where(usual, size, 1.0)
     return known / (2.0 * np.frexp(known)[0])

@@ -26,7 +26,10 @@ _SHARED = 0xFFFFFFFF
 
 
 def philox(counter: _Counter, key: tuple[int, int]) -> _Counter:
-    """Four words of 32 bits (kept in uint64 arrays) for each counter: ten rounds of Philox4x32."""
+    """Return four words of 32 bits for each counter, in uint64 arrays.
+
+    The generator is Philox4x32 with ten rounds.
+    """
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(10):

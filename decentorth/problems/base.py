@@ -50,7 +50,7 @@ def selected(items: Sequence[T], local: Selection) -> list[T]:
 
 
 def as_selection(numbers: Index) -> Selection:
-    """Consecutive numbers as a slice, with which arrays are viewed; others as they are."""
+    """Return consecutive numbers as a slice, which gives views; return other numbers unchanged."""
     run = slice(int(numbers[0]), int(numbers[-1]) + 1)
     if run.stop - run.start == len(numbers):
         return run
@@ -149,14 +149,17 @@ class AgentProblem(Shown, ABC, Generic[C]):
 
     @abstractmethod
     def gradient(self, x: Array) -> Array:
-        """``(n_local, *shape)``, fresh: the Euclidean gradients G_i(x_i)."""
+        """Return the Euclidean gradients G_i(x_i) in a new array, ``(n_local, *shape)``."""
 
     # Most problems need nothing from other agents.
     def prepare(self, collective: Collective) -> None:
-        """Compute quantities of all agents' data (a pooled optimum), once, before a run."""
+        """Compute quantities of all agents' data, such as a pooled optimum, once before a run."""
 
     def restrict(self, agents: slice) -> Self:
-        """The same problem for the agents in ``agents`` (global numbers) only; nothing is copied or chosen again."""
+        """Return the problem for the agents in ``agents`` (global numbers) only.
+
+        Nothing is copied or chosen again.
+        """
         if agents == self.agents:
             return self
         first, last = self.agents.start, self.agents.stop
@@ -329,9 +332,11 @@ class Deferred(NamedTuple):
         return f"Deferred(n_agents={self.n_agents}, sites={self.sites})"
 
     def stand_in(self, more: int = 0) -> Deferred:
-        """The problem with `FEW` and ``more`` random rows for each agent, at most as many as it has; itself without an outline.
+        """Return the problem with `FEW` and ``more`` random rows for each agent.
 
-        Where sizes are not those of rows alone, the random samples are as many as the true ones.
+        An agent has at most its own number of rows. Without an outline the problem itself is
+        returned. If the sizes depend on more than the rows, there are as many random samples as
+        true ones.
         """
         sizes = None if self.outline is None else self.outline()
         if sizes is None or sizes.made is None:

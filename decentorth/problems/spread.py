@@ -86,10 +86,11 @@ class Spread:
 
 
 class SpreadProblem(AgentProblem[Any]):
-    """f(x) = (1/n) sum_i f_i(x) of a single agent that is on every rank; all ranks call its methods together.
+    """f(x) = (1/n) sum_i f_i(x) of a single agent, held by every rank.
 
-    Its start, variables, measures, answer and least value are those of the blocks' problem, where that has them. Samples are
-    numbered consecutively through all blocks.
+    All ranks call its methods together. Start, variables, measures, optimum and least value are
+    those of the blocks' problem, if known. Samples are numbered consecutively through all
+    blocks.
 
     Parameters
     ----------
@@ -240,7 +241,7 @@ class SpreadProblem(AgentProblem[Any]):
         return self._spent(columns if separate else self.shape[1])
 
     def value(self, x: Array) -> Array:
-        """``(1,)``: f(x)."""
+        """Return f(x), ``(1,)``."""
         return self._mean_at("value", x)
 
     def gradient(self, x: Array) -> Array:
@@ -287,7 +288,10 @@ class SmoothSpread(SpreadProblem):
 
 
 class WeaklyConvexSpread(SpreadProblem):
-    """A mean of weakly convex objectives, with bounds on its constants: the means of the blocks' constants."""
+    """A mean of weakly convex objectives.
+
+    Its constants are bounded by the means of the blocks' constants.
+    """
 
     @cached_property
     def weak_convexity(self) -> Array:

@@ -33,9 +33,10 @@ def prepare() -> None:
 
 
 def prepare_command() -> None:
-    """Call `prepare` for a command, and print letters that the output's encoding lacks as escapes.
+    """Call `prepare` for a command, and escape letters that the output's encoding lacks.
 
-    The end of the process searches no garbage, which would take a fifth of the processor time of a short run.
+    Garbage is not collected at the end of the process, which would take a fifth of the processor
+    time of a short run.
     """
     prepare()
     atexit.unregister(gc.freeze)

@@ -23,7 +23,7 @@ _NAME = Path("/proc/self/comm")
 
 
 def early(waiting: int, ranks: str) -> str:
-    """The message of a rank that waits for others that have ended."""
+    """Return the message of a rank that waits for other ranks that have ended."""
     return (
         f"rank {waiting} waits for all ranks to begin the run, but {ranks} has ended before that "
         "(an early return, an exception that was caught, or sys.exit)"

@@ -113,7 +113,10 @@ class Collective(Protocol):
         """The sums over agents, ``(n_local, ...) -> (...)`` each, added in agent order: the same bits on any number of ranks."""
 
     def column_sums(self, per_agent: Array) -> Array:
-        """The sums over agents, ``(n_local, k) -> (k,)``, in counted messages along the edges of a graph, if there is one."""
+        """Return the sums over agents, ``(n_local, k) -> (k,)``.
+
+        Messages are counted, and follow the edges of the graph if there is one.
+        """
 
     def max(self, value: float) -> float:
         """The largest over all ranks; NaN if any is NaN."""
@@ -122,7 +125,7 @@ class Collective(Protocol):
         """The largest of each of the values over all ranks; finite or infinite."""
 
     def decide(self, on_root: bool) -> bool:
-        """The decision of rank 0, on every rank (wall clock)."""
+        """Return the decision of rank 0 on every rank, for decisions by its wall clock."""
 
     def everyone(self, data: bytes) -> list[bytes]:
         """The bytes of all ranks in rank order, on every rank."""

@@ -94,7 +94,7 @@ class HessianProducts(Protocol):
     """A problem that can differentiate its gradients."""
 
     def hessian_product(self, x: Array, v: Array) -> Array:
-        """The derivative of G_i at x_i along v_i, like ``x``, fresh."""
+        """Return the derivatives of G_i at x_i along v_i, in a new array shaped like ``x``."""
 
 
 @runtime_checkable
@@ -117,7 +117,10 @@ class SampledProducts(Sampled, Protocol):
     """
 
     def product_on(self, x: Array, batch: Index) -> Array:
-        """The product B x, fresh, with the B of the samples ``batch``, ``(n_local, b)``."""
+        """Return the product B x in a new array, with the B of the samples ``batch``.
+
+        ``batch`` is ``(n_local, b)``.
+        """
 
 
 @runtime_checkable
@@ -125,7 +128,10 @@ class SampledMatrices(Sampled, Protocol):
     """A problem whose constraint's B is a mean over samples and small enough to be formed and averaged batch by batch."""
 
     def matrices_on(self, batch: Index) -> Array:
-        """The B of the samples ``batch``, ``(n_local, n, w)``, fresh, as the set's ``with_matrices`` takes it."""
+        """Return the B of the samples ``batch``, ``(n_local, b)``, in a new array ``(n_local, n, w)``.
+
+        It is an argument of the set's ``with_matrices``.
+        """
 
 
 @runtime_checkable
@@ -142,10 +148,13 @@ class LocalProducts(Protocol):
     """A problem whose constraint is {x : x^T B x = I}, B = (1/n) sum_i B_i, where each agent knows its own B_i only."""
 
     def local_product(self, x: Array) -> Array:
-        """The products B_i x_i for any number of columns, like ``x``, fresh."""
+        """Return the products B_i x_i in a new array shaped like ``x``.
+
+        x may have any number of columns.
+        """
 
     def local_diagonal(self) -> Array:
-        """The diagonal of each B_i, ``(n_local, d)``."""
+        """Return the diagonal of each B_i, ``(n_local, d)``."""
 
 
 @runtime_checkable
@@ -153,7 +162,7 @@ class Eigenproblem(Protocol):
     """A problem with f_i(x) = -1/2 tr(x^T C_i x), which power iterations can solve."""
 
     def product(self, x: Array) -> Array:
-        """The products C_i x_i, fresh."""
+        """Return the products C_i x_i in a new array shaped like ``x``."""
 
 
 @runtime_checkable
@@ -171,7 +180,10 @@ class Regularizer(Protocol):
         """The values h(x_i) of stacked points, ``(n_local,)``."""
 
     def proximal(self, y: Array, step: float) -> Array:
-        """The least of ||w - y||^2 / 2 + step h(w) over w, for one point ``(d, r)``, fresh."""
+        """Return the minimiser over w of ||w - y||^2 / 2 + step h(w), in a new array.
+
+        ``y`` is one point, ``(d, r)``.
+        """
 
     def slopes(self, y: Array, step: float) -> Array:
         """The derivative of each row of `proximal` by the same row of y, symmetric, ``(d, r, r)``."""
@@ -200,7 +212,10 @@ class WeaklyConvex(Protocol):
 
     @property
     def lipschitz_value(self) -> Array:
-        """A Lipschitz constant of each f_i, ``(n_local,)``, which bounds its subgradients' Frobenius norms."""
+        """A Lipschitz constant of each f_i, ``(n_local,)``.
+
+        It bounds the Frobenius norms of the subgradients.
+        """
 
 
 @runtime_checkable
@@ -211,13 +226,16 @@ class ColumnOracle(Protocol):
     """
 
     def cache(self, x: Array) -> Array:
-        """The cache ``(n_local, ...)`` for cheap partial gradients, from x alone, fresh; the method keeps it. May be empty."""
+        """Return the cache ``(n_local, ...)`` for cheap partial gradients, in a new array.
+
+        It depends on x alone, and may be empty. The method keeps it.
+        """
 
     def refresh(self, cache: Array, x: Array, columns: Index) -> None:
         """Bring the cache up to date in place, after those columns of x, and no others, have changed."""
 
     def partial_gradient(self, x: Array, columns: Index, cache: Array) -> Array:
-        """The given columns of ``gradient(x)``, ``(n_local, d, c)``, in their order, fresh."""
+        """Return the given columns of ``gradient(x)``, in their order, in a new array ``(n_local, d, c)``."""
 
 
 @runtime_checkable
@@ -305,16 +323,16 @@ class SplitFeatures(Protocol):
         """``(n_local, most, 1)``: 1 for rows of features, 0 for rows that only fill an agent's array."""
 
     def products(self, x: Array) -> Array:
-        """D_i x_i, ``(n_local, k, r)``, fresh."""
+        """Return D_i x_i in a new array, ``(n_local, k, r)``."""
 
     def adjoint(self, image: Array) -> Array:
-        """D_i^T times the image, ``(n_local, most, r)``, fresh."""
+        """Return D_i^T times ``image`` in a new array, ``(n_local, most, r)``."""
 
     def objective_rows(self, image: Array) -> Array:
-        """J times the image, fresh."""
+        """Return J times ``image`` in a new array of the same shape."""
 
     def constraint_rows(self, image: Array) -> Array:
-        """E times the image, fresh."""
+        """Return E times ``image`` in a new array of the same shape."""
 
     def precondition(self, x: Array) -> Array:
         """The inverse of the agent's own diagonal block of D^T E D + diag(ridge), times x."""

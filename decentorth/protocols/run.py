@@ -168,20 +168,26 @@ class Declared:
         return ()
 
     def resolved(self, network: Any) -> Any:
-        """The method with the settings chosen that it leaves to the network's design; a ValueError if it cannot run there."""
+        """Return the method with the settings chosen that depend on the network.
+
+        Raises ValueError if it cannot run on this network.
+        """
         return self
 
     def suited(self, problem: Any) -> Any:
-        """The method with the settings chosen that it leaves to the problem."""
+        """Return the method with the settings chosen that depend on the problem."""
         return self
 
     def running(self) -> Any:
-        """The method that runs: this one, or one around it that changes its steps (safe steps, growing steps)."""
+        """The method that is run: this one, or a wrapper that changes its steps (safe or growing steps)."""
         return self
 
     @staticmethod
     def of(method: object) -> Declared:
-        """The facts of a method: its own, or these defaults for what a class without this base leaves out."""
+        """Return the facts of a method.
+
+        Defaults replace facts that a class without this base leaves out.
+        """
         return method if isinstance(method, Declared) else _Other(method)
 
     @property

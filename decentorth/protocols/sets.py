@@ -37,7 +37,10 @@ class Projection(Protocol):
     """A set whose nearest point can be computed."""
 
     def project(self, y: Array, method: Polar = "polar-svd") -> Array:
-        """The nearest point, per agent, fresh; the metrics call it xhat. NaN for agents where ``y`` is not finite."""
+        """Return the nearest points in a new array shaped like ``y``; metrics call them xhat.
+
+        They are NaN for agents where ``y`` is not finite.
+        """
 
     def distance(self, x: Array) -> Array:
         """The Frobenius distance to the nearest point, ``(n_local,)``."""
@@ -56,8 +59,11 @@ class Retractable(Protocol):
     """A set with a retraction."""
 
     def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
-        """The feasible point reached from a feasible ``x`` along the tangent ``v``, fresh; NaN for agents where ``x + v`` is not
-        finite."""
+        """Return the feasible points reached from ``x`` along ``v``, in a new array.
+
+        x is feasible and v is tangent at x. The result is NaN for agents where ``x + v`` is not
+        finite.
+        """
 
 
 class RetractableManifold(Riemannian, Retractable, Protocol):
@@ -77,7 +83,10 @@ class Spectral(Riemannian, Projection, Protocol):
         """The number of singular values of a point, of all its matrices together."""
 
     def matrix_sign(self, v: Array) -> Array:
-        """The matrix U V^T of each matrix v = U S V^T, of the singular values that are not zero, fresh."""
+        """Return the matrix U V^T of each matrix v = U S V^T, in a new array.
+
+        Only singular values that are not zero count.
+        """
 
 
 @runtime_checkable
@@ -88,7 +97,7 @@ class Landing(Protocol):
         """The objective's part of the landing field, defined off the set too."""
 
     def landing(self, x: Array, g: Array, penalty: Array) -> Array:
-        """The landing field; ``penalty`` has shape ``(n_local,)``."""
+        """Return the landing field, shaped like ``x``; ``penalty`` is ``(n_local,)``."""
 
     def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float) -> Array:
         """A step ``(n_local,)`` along ``-direction`` (the landing field at x) that stays within ``feasibility <= eps``."""
@@ -119,7 +128,10 @@ class ByProducts(Protocol):
         """The product B x."""
 
     def solve(self, g: Array) -> Array:
-        """The solution B^{-1} g; a TypeError, which says what to do, if B is known by products only."""
+        """Return the solution B^{-1} g.
+
+        Raises TypeError, with an alternative, if B is known by products only.
+        """
 
     def tangent(self, x: Array, g: Array, bx: Known = None) -> Array:
         """The Riemannian gradient of the Euclidean metric."""
@@ -131,7 +143,10 @@ class ByProducts(Protocol):
         """The tangent z at a feasible x nearest to v in the metric tr(u^T B v), and B z, from B v and B x."""
 
     def retract_with(self, y: Array, by: Array, retraction: Retraction = "polar") -> Two:
-        """The feasible point x to which the retraction brings y, from y and B y, and B x; fresh."""
+        """Return the feasible point x to which the retraction brings y, and B x, in new arrays.
+
+        ``by`` is B y.
+        """
 
 
 @runtime_checkable
@@ -173,7 +188,7 @@ class AugmentedLagrangian(Protocol):
         """The part of a field that keeps every x_j^T B x_j."""
 
     def normalized(self, y: Array) -> Two:
-        """The point x, the columns of y scaled so that x_j^T B x_j = 1, and B x; fresh."""
+        """Return x, the columns of y scaled so that x_j^T B x_j = 1, and B x, in new arrays."""
 
 
 @runtime_checkable
@@ -189,7 +204,10 @@ class TrackedProducts(Protocol):
         """The contribution to the curvature as in `ProductLanding`; the natural metric does not use B."""
 
     def dissolve_with(self, x: Array, bx: Array) -> Array:
-        """The image A(x), fresh, under a smooth map that fixes the points of the set and flattens normal directions."""
+        """Return the image A(x) in a new array.
+
+        The smooth map A fixes the points of the set and flattens normal directions.
+        """
 
     def dissolved_with(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
         """The gradient of f(A(x)) + penalty/4 ||x^T B x - I||_F^2, with ``g`` the gradient of f at A(x)."""
@@ -214,7 +232,10 @@ class Signature(Protocol):
     """The diagonal of J, ``(n,)``."""
 
     def corrected(self, x: Array) -> Array:
-        """A point near x that is closer to the set, fresh; a ValueError if the correction does not converge."""
+        """Return a new point near x that is closer to the set.
+
+        Raises ValueError if the correction does not converge.
+        """
 
 
 @runtime_checkable

@@ -26,7 +26,11 @@ LABELS = {
 
 
 def agent_quantity(x: Array, quantity: AgentQuantity) -> Array:
-    """``(n,)``: ||x_i - xbar||_F, or ||x_i^T x_i - I||_F, of the points ``(n, d, r)``."""
+    """Return ||x_i - xbar||_F or ||x_i^T x_i - I||_F for each agent, ``(n,)``.
+
+    ``quantity`` selects consensus or feasibility. Feasibility needs points ``(n, d, r)``; points
+    of another shape raise InputError.
+    """
     if quantity == "consensus":
         return norms(x - x.mean(axis=0))
     if x.ndim != 3:

@@ -53,10 +53,11 @@ log = logging.getLogger(__name__)
 
 
 class HistoryWriter:
-    """A recorder that appends each row to ``history.csv``, and has it on the disk when `record` returns.
+    """A recorder that appends each row to ``history.csv``.
 
-    ``earlier`` are the rows of the resumed run. If its file ``source`` has the last of them, the lines up to that one are copied,
-    since memory may hold only every second row.
+    The row is on the disk when `record` returns. ``earlier`` holds the rows of the resumed run.
+    If its file ``source`` has the last of them, the lines up to that one are copied, because
+    memory may hold only every second row.
     """
 
     def __init__(self, path: Path, earlier: Sequence[Row] = (), source: Path | None = None) -> None:
@@ -139,7 +140,7 @@ def _line(row: Row) -> str:
 
 
 def refuse_unmarked(path: Place, names: Iterable[str], mark: str) -> None:
-    """Raise if one of the names that a command writes is in the folder without the file that marks its own folders."""
+    """Raise if the folder holds files that a command writes, without the marker of its folders."""
     folder = Path(path)
     for name in names:
         if os.path.lexists(folder / name) and not (folder / mark).exists():
@@ -148,7 +149,10 @@ def refuse_unmarked(path: Place, names: Iterable[str], mark: str) -> None:
 
 
 def refuse_foreign(path: Place) -> None:
-    """Raise if the folder has a file of the name of a run's and holds no run, whose lock, summary or checkpoints mark it."""
+    """Raise if the folder holds no run but a file with the name of a run's file.
+
+    A lock, a summary or checkpoints mark the folder of a run.
+    """
     if not ((Path(path) / SUMMARY).exists() or kept(Path(path) / FOLDER)):
         refuse_unmarked(path, (CONFIG, HISTORY, FINAL, FIGURE, FOLDER), LOCK)
 
@@ -372,7 +376,10 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def csv_text(rows: Iterable[Mapping[str, object]]) -> str:
-    """Rows as CSV, with the columns of the first row: floats with all their digits, nothing for None and NaN."""
+    """Return rows as CSV, with the columns of the first row.
+
+    Floats have all their digits. None and NaN are empty cells.
+    """
     rows, file = list(rows), io.StringIO()
     columns, write = list(rows[0]), csv.writer(file, lineterminator="\n")
     write.writerow(columns)

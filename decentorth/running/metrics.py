@@ -36,7 +36,7 @@ class Seen:
     feasibility: float
 
     def mean_norm(self, name: str) -> Any:
-        """The length of the agents' mean of a term."""
+        """The norm of the agents' mean of a term."""
         return norms(self.sums[name][None] / self.problem.n_agents)[0]
 
     def at_hat(self, function: Callable[[Array], T], otherwise: T) -> T:
@@ -51,7 +51,7 @@ class Seen:
         return self.at_hat(lambda x: stationarity(self.problem.regularizer, x, mean), math.nan)
 
     def relative_gap(self) -> Any:
-        """The distance of the objective from its least value, relative to that."""
+        """The distance of the objective from its least value, relative to the least value."""
         least = self.problem.optimal_value
         return (self.objective - least) / (abs(least) or 1.0)
 
@@ -95,7 +95,7 @@ def composite(problem: object) -> bool:
 
 
 def splits_features(problem: object) -> bool:
-    """True if each agent holds rows of one point."""
+    """True if each agent holds rows of one common point."""
     return isinstance(problem, protocols.SplitFeatures)
 
 

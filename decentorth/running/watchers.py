@@ -18,7 +18,10 @@ from .checkpoint import LOOK_SECONDS, SharedLooks, Snapshot
 
 
 class Watcher(Protocol):
-    """A check of a run between two iterations, on every rank: the first that is not before ``next``."""
+    """A check of a run between two iterations, on every rank.
+
+    It runs at the first iteration that is not before ``next``.
+    """
 
     @property
     def next(self) -> float:
@@ -29,7 +32,7 @@ class Watcher(Protocol):
 
 
 class Clock:
-    """Wall seconds by what they were spent on, with those of the run that continues."""
+    """The wall seconds of each activity, including those of the run that is continued."""
 
     def __init__(self, network: Any, before: Mapping[str, float]) -> None:
         self._network = network
@@ -41,13 +44,13 @@ class Clock:
         self._spent["total"] -= self._mark
 
     def count(self, name: str) -> None:
-        """Count the time since the last call."""
+        """Add the time since the last call to the activity ``name``."""
         now = time.perf_counter()
         self._spent[name] += now - self._mark
         self._mark = now
 
     def iterating(self) -> float:
-        """The seconds of the iterations, waiting included."""
+        """Return the seconds of the iterations, including the time spent waiting for other ranks."""
         return self._spent["compute"]
 
     def seconds(self) -> dict[str, float]:
@@ -92,7 +95,10 @@ class TimeLimits:
         return time.perf_counter() + self._left()
 
     def look(self, snapshot: Snapshot) -> Stop | None:
-        """Want a row where a limit has been reached since the last time; the same on every rank."""
+        """Request a row if a limit has been reached since the last check.
+
+        The same on every rank.
+        """
         k, reached = snapshot.state.k, bisect(self._limits, self._clock.iterating())
         if not self._alone:
             known = reached * self._root

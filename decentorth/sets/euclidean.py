@@ -80,7 +80,7 @@ class Euclidean:
     relative_gradient = tangent
 
     def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
-        """The point ``x + v``, for any retraction."""
+        """Return the point ``x + v``, for any value of ``retraction``."""
         return x + v
 
     def landing(self, x: Array, g: Array, penalty: Array) -> Array:

@@ -94,7 +94,7 @@ class ClosedMultiplier(ABC):
         return field - bx * share
 
     def normalized(self, y: Array) -> Two:
-        """The point x, the columns of y scaled so that each x_j^T B x_j = 1, and B x; fresh."""
+        """Return x, the columns of y scaled so that each x_j^T B x_j = 1, and B x, in new arrays."""
         by = self.product(y)
         length = np.sqrt((y * by).sum(-2, keepdims=True))
         return y / length, by / length
@@ -104,7 +104,7 @@ class TrackedFields:
     """The fields of a set {x : x^T B x = I} that do not use its B."""
 
     def dissolve_with(self, x: Array, bx: Array) -> Array:
-        """The point A(x) = x (3 I - x^T B x)/2, fresh."""
+        """Return the point A(x) = x (3 I - x^T B x)/2 in a new array."""
         return x @ _half(gap_with(x, bx))
 
     def dissolved_with(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:

@@ -56,9 +56,10 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
     Raises
     ------
     ValueError
-        Unless ``1 <= p <= n``, and for a B that is not square, symmetric, finite or, as far as that can be seen, positive definite.
+        Not ``1 <= p <= n``, or B is not square, symmetric, finite or, as far as this can be
+        checked, positive definite.
     TypeError
-        For a B that is none of these kinds, or a p that is not a whole number.
+        B is none of these kinds, or p is not a whole number.
 
     Examples
     --------
@@ -98,11 +99,15 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
         return f"St_B({self.shape[1]}, {self.shape[0]})"
 
     def product(self, x: Array) -> Array:
-        """The product B x, fresh."""
+        """Return the product B x in a new array."""
         return self.operator.product(x)
 
     def solve(self, g: Array) -> Array:
-        """The solution B^{-1} g, fresh; a TypeError for a B without an inverse map says which kinds of B have one."""
+        """Return the solution B^{-1} g in a new array.
+
+        Raises TypeError if B lacks an inverse map; the message names the kinds of B that have
+        one.
+        """
         return self.operator.solve(g)
 
     @property
@@ -111,7 +116,10 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
         return self.operator.largest
 
     def landing_scale(self) -> float:
-        """The largest ratio 2 beta_1 of the field psi-b to half the Riemannian gradient, the length of `Stiefel.landing`."""
+        """Return 2 beta_1, the largest ratio of the field psi-b to half the Riemannian gradient.
+
+        Half the Riemannian gradient has the length of `Stiefel.landing`.
+        """
         return 2.0 * self.largest
 
     def feasibility(self, x: Array, bx: Known = None) -> Array:
@@ -148,8 +156,11 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
 
     @staticmethod
     def natural_projection(x: Array, v: Array, bv: Array, bx: Array) -> Two:
-        """The tangent v - x sym(x^T B v) at a feasible x nearest to v in the norm tr(v^T B v)^{1/2}, from B v and B x, and its
-        product with B; both fresh."""
+        """Return the tangent v - x sym(x^T B v) and its product with B, in new arrays.
+
+        It is the tangent at a feasible x that is nearest to v in the norm tr(v^T B v)^{1/2}.
+        ``bv`` is B v, and ``bx`` is B x.
+        """
         s = sym(x.swapaxes(-1, -2) @ bv)
         return v - x @ s, bv - bx @ s
 
@@ -193,10 +204,14 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
         return self.landing(x, g, np.zeros(len(x)), direction)
 
     def landing(self, x: Array, g: Array, penalty: Array, direction: Direction = "psi-b", bx: Known = None) -> Array:
-        """The landing field Psi(x) + penalty grad N(x) for any x (natural: with B^{-1} grad N); ``penalty`` is ``(n_local,)``.
+        """Return the landing field Psi(x) + penalty grad N(x) for any x.
 
-        It takes one product with B and five of order n p^2 (psi-b, (13)); psi-br and natural also solve with B once.
-        A ValueError for an unknown direction; a TypeError for these two without an inverse map of B.
+        ``penalty`` is ``(n_local,)``. The direction natural uses B^{-1} grad N. The direction
+        psi-b, (13), takes one product with B and five products of order n p^2. psi-br and
+        natural also solve with B once.
+
+        Raises ValueError for an unknown direction. Raises TypeError if psi-br or natural is used
+        and B lacks an inverse map.
         """
         bx = self._image(x, bx)
         if direction == "psi-b":

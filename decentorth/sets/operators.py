@@ -52,15 +52,19 @@ class Operator(ABC):
 
     @abstractmethod
     def check_definite(self) -> None:
-        """Raise the ValueError of `operator` where B is seen not to be positive definite."""
+        """Raise the ValueError of `operator` if B is found not to be positive definite."""
 
     @abstractmethod
     def product(self, x: Array) -> Array:
-        """The product B x, fresh."""
+        """Return the product B x in a new array."""
 
     @abstractmethod
     def solve(self, g: Array) -> Array:
-        """The solution B^{-1} g, fresh; a TypeError for a B without an inverse map says which kinds of B have one."""
+        """Return the solution B^{-1} g in a new array.
+
+        Raises TypeError if B lacks an inverse map; the message names the kinds of B that have
+        one.
+        """
 
     def on(self, put: Callable[[Array], Array]) -> Operator:
         """The operator for points on a device, to which ``put`` brings an array; a ValueError unless it is a dense matrix."""
@@ -69,11 +73,12 @@ class Operator(ABC):
 
 
 def operator(B: Any) -> Operator:
-    """The `Operator` of B, ``(n, n)``.
+    """Return the `Operator` of B, ``(n, n)``.
 
-    B is an array, a SciPy sparse matrix, a ``scipy.sparse.linalg.LinearOperator``, or a `SampleCovariance`; a TypeError says that
-    it is not, or not of real numbers. A ValueError unless it is square, finite, symmetric and, as far as its kind lets see,
-    positive definite.
+    B is an array, a SciPy sparse matrix, a ``scipy.sparse.linalg.LinearOperator``, or a
+    `SampleCovariance`. Raises TypeError for another type, or entries that are not real numbers.
+    Raises ValueError unless B is square, finite, symmetric and, as far as its kind can be
+    checked, positive definite.
     """
     found = symmetric("B", B)
     found.check_definite()
@@ -239,9 +244,10 @@ class SparseMatrix(Operator):
 
 
 class LinearOperator(Operator):
-    """A ``scipy.sparse.linalg.LinearOperator``, or any object with ``shape`` and ``matmat``; errors call it ``name``.
+    """A ``scipy.sparse.linalg.LinearOperator``, or any object with ``shape`` and ``matmat``.
 
-    A method ``solve``, ``(n, p) -> (n, p)``, if it has one, is its inverse.
+    A method ``solve``, ``(n, p) -> (n, p)``, is used as its inverse, if there is one. Errors
+    call the operator ``name``.
     """
 
     def __init__(self, B: Any, name: str = "B") -> None:

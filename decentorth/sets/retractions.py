@@ -81,19 +81,28 @@ def gap(y: Array, spare: Array | None = None) -> Array:
 
 
 def gap_with(x: Array, bx: Array) -> Array:
-    """The gaps x^T B x - I, ``(n, r, r)``, made symmetric, from ``bx`` = B x."""
+    """Return the gaps x^T B x - I, ``(n, r, r)``, made exactly symmetric.
+
+    ``bx`` is B x.
+    """
     return plus(sym(x.swapaxes(-1, -2) @ bx), -1.0)
 
 
 def named(argument: str, name: str, names: Sequence[str]) -> Callable[[Array], Array]:
-    """The function of y with the name ``name`` out of ``names``; the ValueError for another name calls it ``argument``."""
+    """Return the function called ``name`` in ``names``.
+
+    Raises ValueError for another name; the message calls it ``argument``.
+    """
     if name not in names:
         raise ValueError(f"{argument} must be one of {', '.join(names)}, got {name!r}")
     return _FUNCTIONS[name]
 
 
 def in_blocks(function: Callable[..., Array], *stacks: Array) -> Array:
-    """Apply a function to agents' slices, in runs of agents whose temporaries stay in cache; like the first stack."""
+    """Apply a function to slices of agents whose temporary arrays stay in cache.
+
+    The result is shaped like the first stack.
+    """
     n, size = len(stacks[0]), max(_BLOCK_AGENTS, _BLOCK_NUMBERS // stacks[0][0].size)
     if n <= size or type(stacks[0]) is not np.ndarray:  # a device has no cache to stay in
         return function(*stacks)
@@ -115,7 +124,11 @@ def polar(y: Array) -> Array:
 
 @_quiet
 def polar_svd(y: Array) -> Array:
-    """The polar factor U V^T from y = U S V^T, for any y; where y has not full rank, one of the nearest points."""
+    """Return the polar factor U V^T of y = U S V^T, for any finite y.
+
+    If y is rank-deficient, it is one of the nearest points. It is NaN for agents where y is not
+    finite.
+    """
     return _where_finite(_by_svd, y)
 
 
@@ -141,10 +154,11 @@ def cholesky_qr(y: Array) -> Array:
 
 @_quiet
 def factor(name: str, e: Array) -> Array | None:
-    """For methods of a single agent, the S with which a retraction brings y to y S, from e = y^T y - I, which may be overwritten.
+    """Return the S with which a retraction brings y to y S, for methods of a single agent.
 
-    S is accurate for any y^T y >= I, as where y is a feasible point plus a tangent: then cond(y^T y) <= 1 + ||e||_F. None where
-    that is above `CONDITION`, or not a number.
+    ``e`` is y^T y - I, and may be overwritten. S is accurate for any y^T y >= I, for example if
+    y is a feasible point plus a tangent: then cond(y^T y) <= 1 + ||e||_F. Returns None if that
+    is above `CONDITION`, or not a number.
     """
     size = norms(e)
     if not size.max() < CONDITION - 1.0:
@@ -212,7 +226,7 @@ def plus(squares: Array, number: float | Array) -> Array:
 
 
 def sym(a: Array) -> Array:
-    """The symmetric part of each matrix, ``(n, r, r)``, fresh."""
+    """Return the symmetric part of each matrix, ``(n, r, r)``, in a new array."""
     return 0.5 * (a + a.swapaxes(-1, -2))
 
 

@@ -90,9 +90,11 @@ def safe_step(n_agents: int, sigma: float, smoothness: float, field: float, pena
 
 
 def contraction_matrix(step: float, sigma: float, smoothness: float, disagreement: float | None = None) -> Array:
-    """``(2, 2)``: the matrix of Theorem IV.4 that bounds (||y - ybar||^2 / L', L' ||x - xbar||^2) by the same an iteration earlier.
+    """Return the ``(2, 2)`` matrix of Theorem IV.4.
 
-    ``disagreement`` is the norm of W - I off the mean: by default sigma, as printed in Lemma IV.3; 1 - lambda_min makes it true.
+    It bounds (||y - ybar||^2 / L', L' ||x - xbar||^2) by the same pair one iteration earlier.
+    ``disagreement`` is the norm of W - I off the mean. By default it is sigma, as printed in
+    Lemma IV.3; with 1 - lambda_min the bound is true.
     """
     shrink, spread = 0.5 * (1.0 + sigma**2), (1.0 + sigma**2) / (1.0 - sigma**2)
     product = (step * smoothness) ** 2
@@ -122,7 +124,10 @@ def contraction_limit(sigma: float, smoothness: float, disagreement: float | Non
 
 
 def ergodic_step(sigma: float, smoothness: float, rho: float, ratio: float) -> float:
-    """The step (rho (1 - sigma^2)^4 / ((1 + sigma^2)^2 C^2))^(1/3) / (4 L') (Theorem IV.7; the appendix adds rho / (8 L'))."""
+    """Return the step (rho (1 - sigma^2)^4 / ((1 + sigma^2)^2 C^2))^(1/3) / (4 L').
+
+    It is that of Theorem IV.7; the appendix also requires at most rho / (8 L').
+    """
     s = sigma**2
     return math.cbrt(rho * (1.0 - s) ** 4 / ((1.0 + s) ** 2 * ratio**2)) / (4.0 * smoothness)
 

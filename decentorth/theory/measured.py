@@ -33,7 +33,10 @@ class Measured(NamedTuple):
 
 
 def measure(run: Any, constants: Constants, iterations: int) -> Measured:
-    """The measurements of a `decentorth.api.Run` with all agents in this process and one constant step and penalty."""
+    """Return the measurements of a `decentorth.api.Run` over ``iterations`` iterations.
+
+    All agents must be in this process, with one constant step and penalty.
+    """
     n, problem, c = run.problem.n_agents, run.problem, constants
     fields, spreads, merits, allowances = [], [], [], []
     worst, step, initial = 0.0, 0.0, 0.0

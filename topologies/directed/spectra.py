@@ -54,7 +54,7 @@ class DirectedSpectrum:
 def directed_spectrum(M: WeightsLike) -> DirectedSpectrum:
     """The spectrum of row- or column-stochastic ``M``, ``(n, n)``: dense, O(n^3).
 
-    Errors as `perron_vector`; ValueError for more than 1500 agents.
+    Raises the errors of `perron_vector`, and ValueError for more than 1500 agents.
     """
     B, v = pushing(M), perron_vector(M)
     n = len(v)
@@ -93,7 +93,7 @@ class PushPullSpectrum(NamedTuple):
 
 
 def push_pull_spectrum(weights: DirectedWeights) -> PushPullSpectrum:
-    """The facts on both matrices of a directed network. Errors as `directed_spectrum`."""
+    """The facts on both matrices of a directed network. Raises the errors of `directed_spectrum`."""
     A, B = directed_spectrum(weights.A), directed_spectrum(weights.B)
     values = np.concatenate([A.eigenvalues, B.eigenvalues])
     gain = A.n * float(A.perron @ B.perron)

@@ -98,7 +98,7 @@ def column_stochastic(graph: Digraph) -> Weights:
 
 
 def directed_weights(graph: Digraph) -> DirectedWeights:
-    """`row_stochastic` and `column_stochastic` weights of a graph. Errors as `check_digraph`."""
+    """`row_stochastic` and `column_stochastic` weights of a graph. Raises the errors of `check_digraph`."""
     return DirectedWeights(row_stochastic(graph), column_stochastic(graph))
 
 
@@ -114,7 +114,7 @@ def check_row_stochastic(A: WeightsLike) -> Weights:
 def check_column_stochastic(B: WeightsLike) -> Weights:
     """``B``, ``(n, n)``, in canonical form (sorted rows, the diagonal stored), if repeated pushing with it spreads every mass.
 
-    Errors as `check_row_stochastic`, for columns.
+    Raises the errors of `check_row_stochastic`, for columns.
     """
     return _checked(finite_square(B, "B").T.tocsr(), "B", "column").T.tocsr().sorted_indices()
 

@@ -221,10 +221,10 @@ def numbered(graph: Labelled) -> nx.Graph[int]:
 
 
 def named_graph(graph: Labelled) -> tuple[nx.Graph[int], tuple[str, ...] | None]:
-    """The graph with nodes 0..n-1, and the names of its nodes as text: the old labels if `numbered` had to number them, or has
-    done so before; None if they have no others.
+    """Return the graph with nodes 0..n-1, and the names of its nodes as text.
 
-    Raises TypeError if the graph is a multigraph.
+    The names are the old labels if `numbered` had to number the nodes, now or before; otherwise
+    None. Raises TypeError if the graph is a multigraph.
     """
     if graph.is_multigraph():
         kind = "DiGraph" if graph.is_directed() else "Graph"

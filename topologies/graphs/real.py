@@ -79,7 +79,10 @@ def graph_from_file(path: str | os.PathLike[str], largest_component: bool = Fals
 
 
 def read_graph(path: Path, directed: bool = False) -> Labelled:
-    """The graph in a file with the file's labels; an edge list, which says nothing of directions, has them if ``directed``."""
+    """Read the graph in a file, with the file's labels.
+
+    An edge list does not say whether edges have directions; they have if ``directed``.
+    """
     suffix = path.suffix.lower()
     if suffix not in READERS:
         known = ", ".join(READERS)
@@ -108,7 +111,10 @@ def _undirected(path: Path, graph: Labelled) -> Labelled:
 
 
 def integer_labels(graph: Labelled) -> Labelled:
-    """Labels that are all the decimal text of different integers, as those integers, which sort in their order."""
+    """Replace labels by integers if all labels are the decimal text of different integers.
+
+    Integers sort by value. Other labels are returned unchanged.
+    """
     try:
         integers = {label: int(str(label)) for label in graph}
     except ValueError:

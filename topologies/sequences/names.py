@@ -42,7 +42,7 @@ def is_sequence_name(specification: str) -> bool:
 def agents_from_name(specification: str, seed: int = 0) -> int | None:
     """The number of agents that the specification of a graph or a sequence fixes; None where it leaves it open.
 
-    Errors as `topologies.graph_from_name` and `sequence_from_name`.
+    Raises the errors of `topologies.graph_from_name` and `sequence_from_name`.
     """
     if not is_sequence_name(specification):
         return fixed_agents(specification, seed)
@@ -55,10 +55,12 @@ def agents_from_name(specification: str, seed: int = 0) -> int | None:
 def sequence_from_name(
     specification: str, n_agents: int | None = None, seed: int = 0, weights: str | None = None
 ) -> WeightSequence:
-    """The sequence that ``specification`` describes.
+    """Return the sequence that ``specification`` describes.
 
-    Raises ValueError if the name or a parameter is unknown, a value cannot be read, or graphs or the number of agents are missing
-    or too many; for weights where the sequence has its own; as the graphs, the weights and the sequence itself.
+    Raises ValueError if the name or a parameter is unknown, a value cannot be read, or graphs or
+    the number of agents are missing or too many. It is also raised if ``weights`` are given for
+    a sequence with weights of its own. Other errors are those of the graphs, the weights and the
+    sequence.
 
     Parameters
     ----------
@@ -67,7 +69,7 @@ def sequence_from_name(
     n_agents : int, optional
         Number of agents, needed where the specification leaves it open.
     seed : int
-        For what is random and whose specification gives no seed.
+        Seed of the random parts whose specification gives no seed.
     weights : str, optional
         The rule for the matrices of ``link_failures`` and ``periodic``; by default the specification's, or ``metropolis``.
     """

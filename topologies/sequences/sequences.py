@@ -156,7 +156,7 @@ class RandomMatching(_Drawn):
 class RandomGossip(_Drawn):
     """At each iteration one edge of the graph, drawn uniformly; its two agents average, all others keep their values.
 
-    Errors as `check_graph`; ValueError for a graph without edges.
+    Raises the errors of `check_graph`, and ValueError for a graph without edges.
 
     Examples
     --------

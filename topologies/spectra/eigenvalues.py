@@ -38,9 +38,10 @@ _LANCZOS_RESTARTS = 100
 
 @dataclass(frozen=True)
 class MixingSpectrum:
-    """The ends of a mixing matrix's spectrum, its eigenvalue 1 of the constant vector left out.
+    """The ends of a mixing matrix's spectrum, without the eigenvalue 1 of the constant vector.
 
-    For one agent nothing is left, and by convention ``lambda_2 = lambda_min = sigma = 0`` and ``gap = 1``.
+    For one agent no eigenvalue remains. By convention ``lambda_2 = lambda_min = sigma = 0`` and
+    ``gap = 1``.
 
     Examples
     --------
@@ -81,7 +82,7 @@ class MixingSpectrum:
 def eigenvalues(W: WeightsLike) -> Vector:
     """All eigenvalues of ``W``, shape (n,), largest first; dense, O(n^3).
 
-    Errors as `canonical_weights`.
+    Raises the errors of `canonical_weights`.
     """
     return np.ascontiguousarray(eigvalsh(dense(canonical_weights(W)))[::-1])
 

@@ -73,8 +73,9 @@ class TrackingScore:
 def tracking_rate(W: WeightsLike, curvatures: ArrayLike, step: float, order: Order = COMBINE) -> float:
     """The exact linear rate of gradient tracking with a constant ``step``.
 
-    Equal scalar curvatures cost the eigenvalues of W, any others those of the 2 n d x 2 n d iteration matrix. Raises ValueError if
-    ``W`` is not a mixing matrix (see `canonical_weights`), or a curvature, the step or the order makes no sense.
+    Equal scalar curvatures need the eigenvalues of W. Other curvatures need those of the
+    iteration matrix, of order 2 n d. Raises ValueError if ``W`` is not a mixing matrix (see
+    `canonical_weights`), or a curvature, the step or the order makes no sense.
 
     Parameters
     ----------
@@ -94,7 +95,7 @@ def tracking_score(W: WeightsLike, curvatures: ArrayLike, order: Order = COMBINE
 
     The rate is searched over steps on a logarithmic grid, then refined to a relative 1e-10 around its least value.
 
-    Errors as `tracking_rate`; ValueError if no step converges.
+    Raises the errors of `tracking_rate`, and ValueError if no step converges.
     """
     return worst_score([Recursion(W, curvatures, order)])
 

@@ -22,11 +22,10 @@ _SHOWN = 5
 
 
 def adjacency(graph: nx.Graph[int] | Adjacency) -> Weights:
-    """The checked graph's adjacency matrix, shape (n, n): ones in sorted CSR, edge attributes ignored.
+    """Return the adjacency matrix of a checked graph, ``(n, n)``: ones, in sorted CSR.
 
-    An array, sparse or dense, is taken as an adjacency matrix: every non-zero is an edge.
-
-    Errors as `check_graph`.
+    Edge attributes are ignored. In an adjacency matrix, sparse or dense, every non-zero is an
+    edge. Raises the errors of `check_graph`.
     """
     matrix = edges_of(graph)
     one_way = (matrix - matrix.T.tocsr()).tocoo()
@@ -70,10 +69,12 @@ def check_no_loops(matrix: Weights, why: str) -> None:
 
 
 def check_graph(graph: nx.Graph[int] | Adjacency) -> None:
-    """Raise unless ``graph``, or a sparse adjacency matrix, can be a communication graph.
+    """Raise unless ``graph`` can be a communication graph.
 
-    TypeError if it is not a ``networkx.Graph``, or directed, or a multigraph; ValueError if it is empty, its nodes are not 0..n-1
-    in order, it has self-loops or is disconnected, or if a matrix is not square or not symmetric.
+    ``graph`` is a ``networkx.Graph``, or an adjacency matrix, sparse or dense. Raises TypeError
+    if it is of another type, directed, or a multigraph. Raises ValueError if it is empty, its
+    nodes are not 0..n-1 in order, it has self-loops or is disconnected, or if a matrix is not
+    square or not symmetric.
     """
     adjacency(graph)
 

@@ -66,7 +66,7 @@ def uniform_weights(graph: Weights, self_weight: float = 0.8) -> Weights:
 
 @_rule
 def metropolis_weights(graph: Weights) -> Weights:
-    """``W_ij = 1 / (1 + max(degree_i, degree_j))``, shape (n, n), the rest on the diagonal. Errors as `check_graph`."""
+    """``W_ij = 1 / (1 + max(degree_i, degree_j))``, shape (n, n), the rest on the diagonal. Raises the errors of `check_graph`."""
     return _by_degrees(graph, 1.0)
 
 
@@ -74,7 +74,7 @@ def metropolis_weights(graph: Weights) -> Weights:
 def max_degree_weights(graph: Weights) -> Weights:
     """``W_ij = 1 / d`` with d the largest degree, ``W_ii = (d - degree_i) / d``, shape (n, n).
 
-    Errors as `check_graph`; ValueError if the graph is regular and bipartite, so that W has the eigenvalue -1.
+    Raises the errors of `check_graph`, and ValueError if the graph is regular and bipartite, so that W has the eigenvalue -1.
     """
     degrees = np.diff(graph.indptr)
     largest = max(1, int(degrees.max()))
@@ -85,7 +85,7 @@ def max_degree_weights(graph: Weights) -> Weights:
 def local_degree_weights(graph: Weights) -> Weights:
     """``W_ij = 1 / max(degree_i, degree_j)``, shape (n, n), the rest on the diagonal.
 
-    Errors as `check_graph`; ValueError if the graph is regular and bipartite, so that W has the eigenvalue -1.
+    Raises the errors of `check_graph`, and ValueError if the graph is regular and bipartite, so that W has the eigenvalue -1.
     """
     return _by_degrees(graph, 0.0)
 
@@ -94,7 +94,7 @@ def local_degree_weights(graph: Weights) -> Weights:
 def best_constant_weights(graph: Weights) -> Weights:
     """``W = I - a L`` with the Laplacian L and the a of least sigma, 2 / (lambda_2(L) + lambda_n(L)); shape (n, n).
 
-    Own weights may be negative. Errors as `check_graph`.
+    Own weights may be negative. Raises the errors of `check_graph`.
     """
     if graph.shape[0] == 1:
         return with_diagonal(graph, np.ones(1))
@@ -114,7 +114,7 @@ def _by_degrees(graph: Weights, more: float) -> Weights:
 def lazy(W: WeightsLike) -> Weights:
     """``(I + W) / 2``, shape (n, n), whose eigenvalues are not negative where W's lie in [-1, 1].
 
-    Errors as `check_weights` for the result; W itself may have the eigenvalue -1.
+    Raises the errors of `check_weights` for the result; W itself may have the eigenvalue -1.
     """
     matrix = canonical_weights(W)
     return check_weights(with_diagonal(matrix * 0.5, (1 + matrix.diagonal()) / 2))

@@ -64,7 +64,7 @@ class Message(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """The size of the message."""
+        """The size of the message in bytes."""
         return 8 + self.point.nbytes + self.sent.nbytes + self.known.nbytes
 
     def words(self) -> Index:
@@ -73,7 +73,7 @@ class Message(NamedTuple):
         return np.concatenate(([self.version], *parts))
 
     def read(self, words: Index) -> Message:
-        """The message in words, of the shapes of this one."""
+        """Decode a message from int64 words; its arrays have the shapes of this message's arrays."""
         size, shape = self.point.size, self.point.shape
         return Message(
             int(words[0]),
@@ -95,7 +95,7 @@ class LandingSet(Landing, ConstraintSet, Protocol):
 
 
 class Agent:
-    """An agent, which knows itself and what its neighbours have sent.
+    """An agent with its own state and the newest messages from its neighbours.
 
     Parameters
     ----------
@@ -147,16 +147,22 @@ class Agent:
         self.heard = [self.first()] * len(self.ins)
 
     def first(self) -> Message:
-        """The message of version 0, which every agent knows without sending: the common start, and no mass."""
+        """Return the message of version 0: the common start and zero mass.
+
+        Every agent can compute it without communication.
+        """
         return Message(0, self.x.copy(), self.sent, self.known.copy())
 
     @property
     def activations_known(self) -> int:
-        """The activations of all agents, as far as it knows."""
+        """The number of activations of all agents, as known to this agent."""
         return int((self.known[0] & COUNT).sum())
 
     def activate(self, heard: Sequence[Message]) -> Message:
-        """One activation with the newest message from each of ``ins``; the message that it sends."""
+        """Run one activation and return the message to send.
+
+        ``heard`` holds the newest message from each of ``ins``.
+        """
         v: Array = self.mass * np.float64(-self._own_step() * self.unit)
         v += self.x  # (1)
         x = v.copy()
@@ -248,9 +254,9 @@ class Agent:
             levels[self.number] = SPENT
 
     def checkpoint(self) -> Index:
-        """The agent's state and the newest message of each neighbour, as int64 words that keep the bits of floats.
+        """Return the agent's state and its neighbours' newest messages as int64 words.
 
-        Messages on their way are not needed.
+        The words keep the bits of floats. Messages in transit are not needed.
         """
         own = self.x, self.mass, self.field, self.sent, self.known
         parts: list[Array | Index] = [*own, *self.used]
@@ -260,7 +266,10 @@ class Agent:
         return np.concatenate([[self.version, self._calm], *words])
 
     def take(self, saved: Index) -> None:
-        """The state in ``saved``, a `checkpoint` of this agent; a ValueError if it breaks the agent's invariant."""
+        """Restore the state in ``saved``, a `checkpoint` of this agent.
+
+        Raises ValueError if the state violates the agent's invariant.
+        """
         size, shape, degree = self.x.size, self.x.shape, len(self.ins)
         lengths = [2, *[size] * 4, self.known.size, *[size] * degree, *[1, size, size] * degree]
         if len(saved) != sum(lengths):
@@ -278,9 +287,10 @@ class Agent:
         self.x[...] = x.view(np.float64).reshape(shape)
 
     def come_back(self, before: int) -> None:
-        """Continue from the state of `take`; the version rises beyond ``before``, the newest known version of this agent.
+        """Continue from the state of `take` with a version above ``before``.
 
-        Both parts of the version rise. The field is recomputed, as another machine may round it differently.
+        ``before`` is the newest known version of this agent. Both parts of the version increase.
+        The field is recomputed, because another machine may round it differently.
         """
         incarnation = max(before >> 40, self.version >> 40) + 1
         self.version = incarnation << 40 | max(before & COUNT, self.version & COUNT)

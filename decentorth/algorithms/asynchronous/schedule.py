@@ -31,7 +31,7 @@ class Graph(NamedTuple):
 
     @classmethod
     def of(cls, indptr: Index, indices: Index) -> Graph:
-        """The graph of a matrix whose row i has entries for the agents that i hears."""
+        """Return the graph of a CSR matrix whose row i lists the agents that send to agent i."""
         n = len(indptr) - 1
         ins = [[int(j) for j in indices[indptr[i] : indptr[i + 1]] if j != i] for i in range(n)]
         outs: list[list[int]] = [[] for _ in range(n)]
@@ -61,7 +61,7 @@ def uniforms(seed: int, agent: int, width: int) -> Iterator[list[float]]:
 
 
 def drawn(graph: Graph, clocks: Clocks, seed: int) -> Iterator[Activation]:
-    """The activations in the order of their times, for ever."""
+    """Yield the activations in order of time, without end."""
     n = len(graph.ins)
     streams = [uniforms(seed, i, 1 + 2 * len(graph.outs[i])) for i in range(n)]
     coming = {(j, i): list[tuple[float, int]]() for i in range(n) for j in graph.ins[i]}
@@ -85,9 +85,10 @@ def drawn(graph: Graph, clocks: Clocks, seed: int) -> Iterator[Activation]:
 
 
 def repeated(graph: Graph, versions: Sequence[Index]) -> Iterator[Activation]:
-    """The activations of a log in an order in which every message that is used has been sent; a ValueError if there is none.
+    """Yield the activations of a log in an order that sends each message before its use.
 
-    ``versions`` has the used versions of each agent, ``(activations, in-degree)``.
+    ``versions`` holds the versions used by each agent, ``(activations, in-degree)``. Raises
+    ValueError if there is no such order.
     """
     rows = [[tuple(row) for row in one.tolist()] for one in versions]
     done = [0] * len(rows)

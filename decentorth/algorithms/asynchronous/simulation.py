@@ -48,14 +48,17 @@ class Simulation(Driver):
         self._count = [0] * len(self.agents)
 
     def step(self, network: Any, k: int, activations: int) -> int:
-        """Make the next activation of the schedule, and count its messages; the activations so far, ``k`` before it."""
+        """Run the next activation and return the number of activations so far.
+
+        ``k`` activations came before. The messages of the activation are counted in ``network``.
+        """
         agent = self.activate()
         network.messages += len(agent.outs)
         network.bytes += len(agent.outs) * self.message_bytes
         return k + 1
 
     def activate(self) -> Agent:
-        """The next activation of the schedule; the agent whose it was."""
+        """Run the next activation of the schedule and return its agent."""
         number, versions = next(self._coming)
         agent = self.agents[number]
         heard = list(agent.heard)  # of version 0 it has a message from the start
@@ -79,8 +82,11 @@ class Simulation(Driver):
                     del self.sent[j][version]
 
     def saved(self) -> Index:
-        """``(n, length)``: of each agent the number of its messages that may still be used, that of all activations of the
-        schedule, its checkpoint, and these messages."""
+        """Return the state of all agents, one row of ``(n, length)`` per agent.
+
+        A row holds the number of the agent's messages that may still be used, the number of
+        activations of the schedule, the agent's checkpoint, and these messages.
+        """
         rows, made = [], sum(self._count)
         for agent, sent in zip(self.agents, self.sent, strict=True):
             words = [message.words() for message in sent.values()]
@@ -88,10 +94,10 @@ class Simulation(Driver):
         return np.array(list(zip_longest(*rows, fillvalue=0)), dtype=np.int64).T.copy()
 
     def restore(self, rows: Index, k: int) -> None:
-        """Continue after ``k`` activations from the result of `saved`, with the same bits if the schedule is the same.
+        """Continue after ``k`` activations from the rows returned by `saved`.
 
-        Rows of `Live.saved`, whose agents were not at rest together, are taken as checkpoints of different times. A ValueError for
-        rows of other agents.
+        The results have the same bits if the schedule is the same. Rows of `Live.saved` are used
+        as checkpoints taken at different times. Raises ValueError for rows of other agents.
         """
         self._begin()
         if rows[0, 0] < 0:
@@ -114,7 +120,7 @@ class Simulation(Driver):
                 sent[number] = self.first.read(message)
 
     def recover(self, rows: Sequence[Index | None]) -> None:
-        """As in `Driver`; the agents come back at once."""
+        """Restore the agents' own checkpoints as in `Driver`; the agents return immediately."""
         self._begin()
         super().recover(rows)
         self.come_back([agent.known[0].tolist() for agent in self.agents])

@@ -34,7 +34,10 @@ SIGMA = 0.9
 
 
 class Pair(NamedTuple):
-    """The vectors s and t, ``(1, n, p)``, with their products with B, and inner, <s, t>, ``(1,)``: zero where there is no pair."""
+    """One pair of vectors s and t, ``(1, n, p)``, and their products with B.
+
+    ``inner``, ``(1,)``, is <s, t>. It is zero where no pair is stored.
+    """
 
     moved: Array
     moved_image: Array
@@ -44,8 +47,13 @@ class Pair(NamedTuple):
 
 
 class LBFGSState(NamedTuple):
-    """The point x ``(1, n, p)``; the `Point` of the iteration in its variables; the m pairs; the direction and its product with B,
-    tangent and along; the step that led to x (zero at the start, and where none was found) and the next trial step, ``(1,)``."""
+    """The state of L-BFGS.
+
+    It holds the point x ``(1, n, p)``, the `Point` of the iteration in its own variables, and m
+    pairs. ``tangent`` and ``along`` are the direction and its product with B. Two arrays
+    ``(1,)`` hold the step that led to x and the next trial step. The former is zero at the start
+    and if no step was found.
+    """
 
     x: Array
     point: Point
@@ -112,7 +120,7 @@ class LBFGS(Searching):
 
 
 def two_loops(pairs: Sequence[Pair], q: Vector) -> Vector:
-    """The product H q; q is overwritten."""
+    """Return the product H q by the two-loop recursion; overwrites ``q``."""
     there = [pair for pair in pairs if pair.inner[0] > 0.0]
     used = [(Vector(*pair[:2]), Vector(*pair[2:4]), float(pair.inner[0])) for pair in there]
     shares = []

@@ -46,7 +46,7 @@ FIRST = 0.1
 
 
 class Searched(Protocol):
-    """A state with the point of the iteration in its variables, and the point x of the problem's own set."""
+    """A state with the iteration's point in its own variables and the point x of the problem's set."""
 
     @property
     def point(self) -> Point: ...
@@ -59,8 +59,12 @@ W = TypeVar("W", bound=Searched)
 
 
 class Point(NamedTuple):
-    """The arrays x, product (B x), form (H x), gradient (G), field (grad f) and image (B grad f), each ``(1, n, p)``; product, form
-    and image ``(1, 0, 0)`` where they are not used; value ``(1,)``, f up to a constant."""
+    """A point of the iteration and the quantities computed there.
+
+    The arrays x, product (B x), form (H x), gradient (G), field (grad f) and image (B grad f)
+    are ``(1, n, p)``. If product, form and image are not used, they are ``(1, 0, 0)``.
+    ``value``, ``(1,)``, is f up to a constant.
+    """
 
     x: Array
     product: Array
@@ -72,13 +76,13 @@ class Point(NamedTuple):
 
 
 class Vector(NamedTuple):
-    """A tangent and its product with B, or ``(1, 0, 0)``."""
+    """A tangent vector and its product with B, which is ``(1, 0, 0)`` if it is not used."""
 
     tangent: Array
     image: Array
 
     def times(self, scale: float) -> Vector:
-        """The tangent times a number, fresh."""
+        """Return ``scale`` times the tangent vector, in new arrays."""
         return Vector(scale * self.tangent, scale * self.image)
 
     def add(self, scale: float, other: Vector) -> None:
@@ -96,8 +100,11 @@ P = Problem[RetractableManifold]
 
 
 class Found(NamedTuple):
-    """The point that a search found, its step, zero if there is none, the slope at it, and the number of gradients taken, a product
-    with H counted as one."""
+    """The result of a line search.
+
+    It holds the point found, the step (zero if none was found), the slope at the point, and the
+    number of gradients computed. A product with H counts as one gradient.
+    """
 
     point: Point
     step: float
@@ -130,7 +137,10 @@ def field(point: Point) -> Vector:
 
 
 def viewed(problem: P) -> P:
-    """The problem in the variables of the iteration: its own, or those in which its set is a Stiefel manifold."""
+    """Return the problem in the variables of the iteration.
+
+    These are its own variables, or variables in which its set is a Stiefel manifold.
+    """
     changed = whitened(problem)
     return problem if changed is None else changed
 
@@ -141,7 +151,10 @@ def natural(constraint: object) -> TypeGuard[ByProducts]:
 
 
 def carried(problem: P) -> TypeGuard[HessianProducts]:
-    """True if products with H are carried along: for a quadratic objective with known products on a Stiefel manifold."""
+    """True if products with H are updated from iteration to iteration.
+
+    This requires a quadratic objective with known products on a Stiefel manifold.
+    """
     return can(problem.constraint, Carries) and _curvature_known(problem)
 
 
@@ -151,7 +164,7 @@ def _curvature_known(problem: object) -> TypeGuard[HessianProducts]:
 
 
 def at(problem: P, x: Array, product: Known = None) -> Point:
-    """The point x without its value; ``product`` is B x if it is known."""
+    """Return the `Point` at x without its value; ``product`` is B x, if known."""
     constraint, g, nothing = problem.constraint, problem.gradient(x), nothing_seen(len(x))
     if not natural(constraint):
         form = problem.hessian_product(x, x) if carried(problem) else nothing
@@ -173,7 +186,10 @@ def begun(problem: P, x0: Array) -> tuple[Point, Array]:
 
 
 def moved(problem: P, point: Point, v: Vector, retraction: Retraction, k: int) -> Point:
-    """The point R_x(v), without its value; B x is recomputed in every iteration whose number is a multiple of `REFRESHED`."""
+    """Return the `Point` at R_x(v) without its value.
+
+    B x is recomputed in every iteration whose number is a multiple of `REFRESHED`.
+    """
     constraint = problem.constraint
     if not natural(constraint):
         return at(problem, constraint.retract(point.x, v.tangent, retraction))
@@ -204,8 +220,12 @@ def transported(problem: P, point: Point, v: Vector) -> Vector:
 
 
 def taylor(problem: P, point: Point, d: Vector) -> float:
-    """The minimiser of the Taylor polynomial of phi of degree 2, phi''(0) = <d, H d> - <d, d sym(x^T G)>; NaN where there is none,
-    unless f is quadratic with products that are known, and where products are carried along, so that trials cost little."""
+    """Return the minimiser of the second-degree Taylor polynomial of phi, or NaN.
+
+    The second derivative is phi''(0) = <d, H d> - <d, d sym(x^T G)>. The result is NaN if the
+    polynomial has none, or f is not a quadratic with known products. It is also NaN if products
+    are carried along, because trial steps are then cheap.
+    """
     constraint = problem.constraint
     if d.image.size or can(constraint, Carries) or not _curvature_known(problem):
         return np.nan
@@ -222,9 +242,10 @@ def _factors(constraint: object, array: Array) -> list[Array]:
 
 
 def search(problem: P, point: Point, d: Vector, step: float, sigma: float, retraction: Retraction, k: int) -> Found:
-    """A step along the descent direction d that satisfies the conditions; the first trial is ``step``.
+    """Find a step along the descent direction d that satisfies the conditions.
 
-    If there is none among `MOST` trials, which happens where the gradient is as small as rounding errors, the step is zero.
+    The first trial is ``step``. If all `MOST` trials fail, which happens when the gradient is as
+    small as rounding errors, the step is zero.
     """
     quadratic, along, spent = can(problem, Quadratic), None, 0
     if k % REFRESHED and carried(problem):

@@ -26,7 +26,11 @@ from ..decentralized.destiny import Dissolvable
 
 
 class POGOState(NamedTuple):
-    """The changing arrays x and field (R at x), each ``(1, d, r)``, and step_size ``(1,)``; the constant base."""
+    """The state of POGO.
+
+    The changing arrays are x and field (R at x), each ``(1, d, r)``, and step_size ``(1,)``.
+    ``base`` is constant.
+    """
 
     x: Array
     field: Array

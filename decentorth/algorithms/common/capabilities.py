@@ -11,9 +11,11 @@ _known: dict[tuple[type, frozenset[str], type], bool] = {}
 
 
 def can(thing: object, capability: type[_T]) -> TypeGuard[_T]:
-    """``isinstance``, remembered for the class of ``thing``: for protocols it would take longer than a small product.
+    """Return ``isinstance(thing, capability)``, cached by the class of ``thing``.
 
-    Products of sets and spread problems of one class have different methods, whose names they have in ``offered``.
+    Without the cache, checking a protocol takes longer than a small matrix product. Products of
+    sets and spread problems of one class differ in their methods; ``offered`` holds the names of
+    these methods.
     """
     offered: frozenset[str] = getattr(thing, "offered", frozenset())
     key = type(thing), offered, capability
@@ -27,7 +29,10 @@ class Carries(Protocol):
     """A set whose retraction can take another array along."""
 
     def retract_both(self, y: Array, other: Array, retraction: Retraction = "polar") -> Two | None:
-        """The products y S and ``other`` S, with the S of order r that brings y to the set; None where that is not accurate."""
+        """Return y S and ``other`` S, where S, of order r, retracts y to the set.
+
+        Returns None if the result would not be accurate.
+        """
 
 
 @runtime_checkable

@@ -32,9 +32,10 @@ _PARTS = (-2, -1, 0, 1, 2)
 
 
 def lipschitz(problem: Gradients, streams: Streams, x0: Array, gradient: Known = None) -> Spent:
-    """A Lipschitz constant of each agent's gradient, ``(n_local,)``, and the number of gradients spent.
+    """Return a Lipschitz constant of each agent's gradient, ``(n_local,)``, and the gradients spent.
 
-    It is the problem's own where it has one; otherwise the power method estimates the largest eigenvalue of the Hessian at x0.
+    The problem's own constant is used if it is known. Otherwise the power method estimates the
+    largest eigenvalue of the Hessian at x0.
     """
     if isinstance(problem, Smooth):
         return problem.lipschitz, 0
@@ -73,7 +74,11 @@ def steepest(problem: Gradients, streams: Streams, x0: Array) -> Spent:
 
 
 class Means(NamedTuple):
-    """The means of powers p, which may exceed the range of float64: ``mean * 2**(p * exponent)``, each like the numbers."""
+    """Means of powers p, which may exceed the range of float64.
+
+    The means are ``mean * 2**(p * exponent)``. Both arrays have the shape of the averaged
+    numbers.
+    """
 
     mean: Array
     exponent: Index
@@ -88,14 +93,15 @@ class Means(NamedTuple):
 
 
 def power_means(network: Network, local: Array, powers: ArrayLike, accuracy: float) -> Means:
-    """The means over the network of each of an agent's numbers to a power of at most 8, by counted rounds.
+    """Return means of powers of the agents' numbers over the network, by counted rounds.
 
-    No agent knows the scale of the others' numbers. So the range from 2^-600 to 2^600 is divided into five parts of 240 binary
-    orders of magnitude; a number counts in its part, divided by a power of two, and is zero in the others. The result is that of
-    the highest part that is not zero, plus the contribution of the part below.
+    The numbers ``(n_local, ...)`` are non-negative. There is one power, at most 8, for all of
+    them, or one for each entry of the last axis. Powers have the accuracy of `average`.
 
-    The numbers ``(n_local, ...)`` are not negative; there is one power for all, or one for each entry of the last axis. Powers have
-    the accuracy of `average`.
+    No agent can see the scale of the others' numbers. The range from 2^-600 to 2^600 is
+    therefore divided into five parts of 240 binary orders of magnitude. A number counts in its
+    own part, divided by a power of two, and is zero in the others. The result is that of the
+    highest nonzero part, plus the contribution of the part below.
     """
     p = np.array(powers)
     part = np.clip(np.rint(np.frexp(local)[1] / _ORDERS), _PARTS[0], _PARTS[-1])
@@ -147,10 +153,11 @@ def curvature(problem: P, network: Network, streams: Streams, x0: Array, metric:
 
 
 def embedded_curvature(problem: P, network: Network, streams: Streams, x0: Array) -> Spent:
-    """Lhat for Riemannian gradients of the Euclidean metric, and the gradients spent per agent.
+    """Return Lhat for Riemannian gradients of the Euclidean metric, and the gradients spent per agent.
 
-    On {x : x^T B x = I} it is Lhat + beta_1 Lhat', beta_1 the largest eigenvalue of B and Lhat' in the natural metric, which
-    bounds the multiplier at a solution too: that can be much larger than at x0. Where B cannot be solved with it is Lhat alone.
+    On {x : x^T B x = I} it is Lhat + beta_1 Lhat'. Here beta_1 is the largest eigenvalue of B,
+    and Lhat' is Lhat in the natural metric. Lhat' also bounds the multiplier at a solution,
+    which can be much larger than at x0. If B cannot be solved with, the result is Lhat alone.
     """
     mean, spent = curvature(problem, network, streams, x0)
     constraint = problem.constraint

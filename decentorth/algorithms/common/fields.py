@@ -47,7 +47,7 @@ class OnSamples(Generic[C]):
         self._problem, self._batch = problem, batch
 
     def gradient(self, x: Array) -> Array:
-        """An unbiased estimate of each agent's Euclidean gradient, like ``x``, fresh."""
+        """Return an unbiased estimate of each agent's Euclidean gradient, in a new array shaped like ``x``."""
         return self._problem.gradient_on(x, self._batch)
 
     def blocks(self) -> Sequence[tuple[slice, OnSamples[C]]]:
@@ -66,22 +66,28 @@ def on_samples(problem: Problem[C], streams: Streams, k: int, batch_size: int) -
 
 
 def gradient(problem: Oracle[object], x: Array) -> Array:
-    """The Euclidean gradient G_i(x_i), fresh."""
+    """Return the Euclidean gradients G_i(x_i), in a new array shaped like ``x``."""
     return problem.gradient(x)
 
 
 def landing(problem: Oracle[Landing], x: Array, penalty: Array) -> Array:
-    """The landing field Lambda_i(x_i) with the penalties ``(n_local,)`` (paper 004 (5)), fresh."""
+    """Return the landing fields Lambda_i(x_i) of paper 004 (5), in a new array shaped like ``x``.
+
+    ``penalty`` is ``(n_local,)``.
+    """
     return problem.constraint.landing(x, problem.gradient(x), penalty)
 
 
 def riemannian(problem: Oracle[Riemannian], x: Array) -> Array:
-    """The Riemannian gradient grad f_i(x_i) = P_x(G_i(x_i)), fresh."""
+    """Return the Riemannian gradients grad f_i(x_i) = P_x(G_i(x_i)), in a new array shaped like ``x``."""
     return problem.constraint.tangent(x, problem.gradient(x))
 
 
 def soft(problem: Oracle[object], x: Array, penalty: float) -> Array:
-    """The gradient of f_i + penalty p, p the set's infeasibility, or of f_i for a penalty of 0; fresh."""
+    """Return the gradients of f_i + penalty p, in a new array shaped like ``x``.
+
+    p is the set's infeasibility. For a penalty of 0 these are the gradients of f_i.
+    """
     gradient = problem.gradient(x)
     if penalty == 0.0:
         return gradient
@@ -89,9 +95,11 @@ def soft(problem: Oracle[object], x: Array, penalty: float) -> Array:
 
 
 def blockwise(field: Field[G], problem: G, x: Array, *others: Array, out: Known = None) -> Array:
-    """Evaluate ``field(problem, x, *others)`` in blocks of agents. All arrays have the agent axis first.
+    """Evaluate ``field(problem, x, *others)`` in blocks of agents.
 
-    Several blocks fill ``out``, which may be one of ``others``, or a fresh array; one block gives what ``field`` gives.
+    All arrays have the agents on the first axis. Several blocks write into ``out``, which may be
+    one of ``others``, or into a new array. For one block the result of ``field`` is returned
+    unchanged.
     """
     blocks = problem.blocks()
     if len(blocks) == 1:
@@ -103,10 +111,12 @@ def blockwise(field: Field[G], problem: G, x: Array, *others: Array, out: Known 
 
 
 def refresh(field: Field[G], problem: G, x: Array, tracker: Array, old: Array, *others: Array, along: Arrays = ()) -> Array:
-    """Add ``field(problem, x, *others) - old`` to ``tracker`` in blocks of agents; return the new field. Several blocks use up
-    ``old``.
+    """Add ``field(problem, x, *others) - old`` to ``tracker`` and return the new field.
 
-    With ``along``, the steps ``(n_local,)`` and directions like x, the points move there first: x <- x - step direction, in place.
+    The work is done in blocks of agents. If there are several blocks, ``old`` is overwritten.
+
+    ``along`` holds steps ``(n_local,)`` and directions shaped like x. With it the points are
+    moved first, in place: x <- x - step direction.
     """
 
     def refreshed(part: G, x: Array, tracker: Array, old: Array, *more: Array) -> Array:

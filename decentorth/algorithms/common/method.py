@@ -21,7 +21,7 @@ RetractionName = Annotated[Retraction, "The map from a step to the manifold."]
 
 
 class Method(Settings, Declared):
-    """A method for any number of agents. What a run reads of it, beside its steps, has the defaults of `Declared`."""
+    """A method for any number of agents, with the defaults of `Declared`."""
 
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
 
@@ -103,7 +103,7 @@ class Ordered(Decentralized):
     order: Order | Auto = "auto"
 
     def aim(self, spectrum: Spectrum, order: Order) -> float:
-        """The product of step and curvature at which automatic steps aim."""
+        """The target of automatic steps for the product of step and curvature."""
         return tracking_step(spectrum, order)
 
     def resolved(self, network: Network) -> Self:
@@ -124,7 +124,10 @@ class Mixing(Decentralized):
     chebyshev: Chebyshev = False
 
     def mix(self, network: Network, *xs: Array, push: Arrays = ()) -> Arrays:
-        """The sums sum_j [W^t]_ij x_j of each array, fresh; of those in ``push``, on a directed network, sum_j [B^t]_ij x_j."""
+        """Return the sums sum_j [W^t]_ij x_j of each array, in new arrays.
+
+        On a directed network, arrays in ``push`` are summed with B instead: sum_j [B^t]_ij x_j.
+        """
         return mix(network, self.rounds, self.chebyshev, *xs, push=push)
 
     def mixing(self, network: Network) -> Spectrum:
@@ -134,7 +137,7 @@ class Mixing(Decentralized):
 
 @dataclass(frozen=True, kw_only=True)
 class Retracting(Mixing):
-    """A method that goes along tangents towards the neighbours' mean and back to the manifold."""
+    """A method that moves along tangents towards the neighbours' mean and retracts to the manifold."""
 
     requires_set: ClassVar[tuple[type, ...]] = (Riemannian, Retractable)
 

@@ -63,13 +63,20 @@ class DRFGT(SafeTracking):
     kernel: Annotated[Literal["numpy", "numba"], "numba: one compiled pass, on St(d, r)."] = "numpy"
 
     def resolved(self, network: Network) -> Self:
-        """As of every method with an order; an ImportError says how to install numba where it is asked for and missing."""
+        """Return this method with its order resolved for the network.
+
+        Raises ImportError with the command that installs numba, if the numba kernel is chosen
+        and numba is missing.
+        """
         if self.kernel == "numba":
             compiled_tracking()
         return super().resolved(network)
 
     def suited(self, problem: P) -> Self:
-        """This method; a TypeError where the compiled pass does not have the landing field of the problem's set."""
+        """Return this method, checked for the problem.
+
+        Raises TypeError if the compiled kernel lacks the landing field of the problem's set.
+        """
         if self.kernel == "numba" and not isinstance(problem.constraint, OrthonormalLanding):
             points = f"points on St(d, r), got {problem.constraint!r}"
             raise TypeError(f"the kernel numba is for {points}: leave kernel out")

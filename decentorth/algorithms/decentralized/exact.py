@@ -22,7 +22,10 @@ constant step on Procrustes over a ring with self-weights of 0.8."""
 
 
 class Judged(Method):
-    """A method with a setting ``step_size``, whose step can be judged by its moves; its state is a `JudgedState`."""
+    """A method whose ``step_size`` can be judged by the agents' moves.
+
+    Its state is a `JudgedState`.
+    """
 
     step_size: Any
 
@@ -33,7 +36,7 @@ class Judged(Method):
 
     @property
     def follows(self) -> bool:
-        """True if it has penalties that are multiples of 1 / step."""
+        """True if the penalties are multiples of 1 / step."""
         return False
 
     def most(self, spectrum: Spectrum) -> float:
@@ -41,7 +44,7 @@ class Judged(Method):
         return math.inf
 
     def rescaled(self, state: JudgedState, step: Array, ratio: float) -> JudgedState:
-        """The state with other steps, ``ratio`` times those before."""
+        """Return the state with the steps ``step``, which are ``ratio`` times the earlier ones."""
         return changed(state, step_size=step, base=step)
 
     def penalised(self, problem: Problem[object], state: JudgedState, penalty: Array) -> JudgedState:
@@ -54,7 +57,7 @@ class Judged(Method):
         return replace(self, step_size=GrowingStep()) if grows else self
 
     def running(self) -> Any:
-        """The method that runs: this one, or `Growing` around it."""
+        """The method that is run: this one, or this one wrapped in `Growing`."""
         return Growing(self) if isinstance(self.step_size, GrowingStep) else self
 
 

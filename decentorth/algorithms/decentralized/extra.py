@@ -51,7 +51,10 @@ class Extra(Judged):
     step_size: Annotated[float | str | Schedule, _Checked] = "auto"
 
     def rescaled(self, state: Any, step: Array, ratio: float) -> Any:
-        """The state with other steps; u is alpha F at rest, and changes with them."""
+        """Return the state with the steps ``step``, which are ``ratio`` times the earlier ones.
+
+        The dual variable u is multiplied by ``ratio`` too, because u = alpha F at rest.
+        """
         state.dual[...] *= ratio
         return state._replace(step_size=step)
 
@@ -60,7 +63,10 @@ P = Problem[object]
 
 
 def extra_limit(network: Network) -> float:
-    """The largest stable product of step and curvature where the agents are equal: (5 + 3 w)/4 for the smallest eigenvalue w."""
+    """Return the largest stable product of step and curvature for equal agents.
+
+    It is (5 + 3 w)/4, where w is the smallest eigenvalue of W, and 2 for a single agent.
+    """
     if network.n_agents == 1:
         return 2.0
     return (5.0 + 3.0 * network.spectrum.lambda_min) / 4.0
@@ -69,7 +75,10 @@ def extra_limit(network: Network) -> float:
 def step_along_gradients(
     step_size: StepSize, problem: P, network: Network, streams: Streams, x0: Array, share: float = 0.5
 ) -> Spent:
-    """The step along Riemannian gradients ``(n_local,)``, given or automatic (a share of the limit), and the gradients spent."""
+    """Return the steps along Riemannian gradients, ``(n_local,)``, and the gradients spent.
+
+    The steps are given, or automatic: a share of the limit.
+    """
     largest = share * extra_limit(network)
     step, _, spent = start(step_size, len(x0), lambda: agreed(problem, network, streams, x0, largest, 1.6))
     return step, spent
@@ -78,12 +87,16 @@ def step_along_gradients(
 def step_along_landing(
     step_size: StepSize, penalty: float | Auto, problem: P, network: Network, streams: Streams, x0: Array
 ) -> Spent:
-    """The step along landing fields ``(n_local,)``, given or automatic, and the gradients spent.
+    """Return the steps along landing fields, ``(n_local,)``, and the gradients spent.
 
-    The field is half the Riemannian gradient in the complement of x and equal to it in the span of x: twice the step goes as far in
-    the former and twice as far in the latter, so that less is stable; and off the manifold no W makes 0.5 / Lhat safe. Beside a
-    given penalty, whose curvature is twice the penalty, the automatic step takes at most half of the limit. Where the set's landing
-    field is longer, by `landing_scale`, the steps are that much shorter.
+    The steps are given or automatic. In the complement of x the field is half the Riemannian
+    gradient; in the span of x it equals the Riemannian gradient. Twice the step therefore moves
+    equally far in the complement and twice as far in the span, which reduces the stable range.
+    Off the manifold no W makes 0.5 / Lhat safe.
+
+    The curvature of a given penalty is twice the penalty. With a given penalty, the automatic
+    step is at most half of the stability limit. If the set's landing field is longer, by
+    `landing_scale`, the steps are divided by that factor.
     """
     scale = landing_scale(problem.constraint)
 

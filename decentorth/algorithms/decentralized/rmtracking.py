@@ -33,8 +33,11 @@ from .tracking import Manifold, ManifoldTracking, projected
 
 
 class MomentumState(NamedTuple):
-    """The arrays that change are x, tracker (s), field (grad f at x) and average (m), each ``(n_local, d, r)``, and step_size
-    ``(n_local,)``; base, the steps at the start, does not."""
+    """The state of Riemannian gradient tracking with momentum.
+
+    The changing arrays are x, tracker (s), field (grad f at x) and average (m), each
+    ``(n_local, d, r)``, and step_size ``(n_local,)``. ``base`` holds the steps of iteration 0.
+    """
 
     x: Array
     tracker: Array

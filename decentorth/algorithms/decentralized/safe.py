@@ -79,7 +79,10 @@ class SafeTracking(Exact, Ordered):
     eps: Eps = 0.5
 
     def field(self, problem: Any, x: Array, penalty: Array) -> Array:
-        """The field that is tracked, at x with these penalties; the landing field."""
+        """Return the tracked field at x, which is the landing field, shaped like ``x``.
+
+        ``penalty`` is ``(n_local,)``.
+        """
         return landing(problem, x, penalty)
 
     def resolved(self, network: Network) -> Self:
@@ -87,7 +90,10 @@ class SafeTracking(Exact, Ordered):
         return Exact.resolved(Ordered.resolved(self, network), network)
 
     def running(self) -> Any:
-        """The method that runs: this one, or `Safe` around it if ``safe`` is set, or `Growing`."""
+        """The method that is run: this one, or this one wrapped in `Safe` or `Growing`.
+
+        It is `Safe` if ``safe`` is set.
+        """
         return Safe(self) if self.safe else super().running()
 
     @property
@@ -140,7 +146,10 @@ class Safe(Around):
         return state._replace(progress=SafeProgress(label, state.x.copy(), state.field.copy()))
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
-        """An iteration, with exchanges between agents of equal label only; agents outside, or with a lower label, start over."""
+        """Run an iteration in which only agents of equal label exchange messages.
+
+        Agents outside the safety region, and agents with a lower label, start over.
+        """
         p = state.progress
         alike = _Alike(network, p.label)
         moved: State = self.method.step(problem, alike, streams, state)

@@ -25,8 +25,11 @@ from .exact import Exact, most_tracking
 
 
 class TrackingState(NamedTuple):
-    """The arrays that change are x, tracker (y), field (F at x), each ``(n_local, d, r)``, and step_size ``(n_local,)``; base, the
-    steps at the start, does not."""
+    """The state of gradient tracking.
+
+    The changing arrays are x, tracker (y) and field (F at x), each ``(n_local, d, r)``, and
+    step_size ``(n_local,)``. ``base`` holds the steps of iteration 0.
+    """
 
     x: Array
     tracker: Array
@@ -40,7 +43,10 @@ class TrackingState(NamedTuple):
 
 
 class PenalisedState(NamedTuple):
-    """A `TrackingState` with the penalties ``(n_local,)`` of a field that draws points to the manifold; they do not change."""
+    """A `TrackingState` with constant penalties ``(n_local,)``.
+
+    The penalties belong to a field that draws points to the manifold.
+    """
 
     x: Array
     tracker: Array
@@ -59,10 +65,10 @@ Refreshed = Callable[..., Array]
 
 
 def tracked(order: str, network: Network, state: Tracked, refreshed: Refreshed) -> tuple[Array, Array, Array]:
-    """The points, trackers and fields after an iteration in this order.
+    """Return the points, trackers and fields after an iteration with this order of mixing.
 
-    ``refreshed(x, y, *along)`` moves x along the steps and trackers ``along`` if these are given, adds the change of the fields to
-    y, and returns the new fields.
+    ``refreshed(x, y, *along)`` moves x along the steps and trackers in ``along``, if given. It
+    then adds the change of the fields to y, and returns the new fields.
     """
     alpha, y = state.step_size, state.tracker
     if order == "combine-then-adapt":
@@ -78,7 +84,10 @@ Manifold = Problem[ProjectableManifold]
 
 
 def projected(problem: Manifold, x: Array, mixed: Array, along: Array, step: Array) -> Array:
-    """The nearest points of the manifold to ``mixed - step P_x(along)``, in blocks of agents; ``step`` is ``(n_local,)``."""
+    """Return the nearest points of the manifold to ``mixed - step P_x(along)``.
+
+    The work is done in blocks of agents; ``step`` is ``(n_local,)``.
+    """
 
     def moved(f: Manifold, x: Array, mixed: Array, along: Array, a: Array) -> Array:
         ahead = mixed - a[:, None, None] * f.constraint.tangent(x, along)
@@ -92,13 +101,16 @@ P = Problem[Riemannian]
 
 @dataclass(frozen=True, kw_only=True)
 class OnManifold(Mixing):
-    """Riemannian gradients of points that stay on a manifold, and what follows from the mixing of both.
+    """A method that mixes points on a manifold and their Riemannian gradients.
 
-    Automatic steps are those of `curved_step` with ``c = min(0.5 u, sqrt(gap))``, u the tracking limit (combine-then-adapt), of the
-    matrix with which an iteration mixes; for a single agent c = 0.7. Where the points go only the share `pull` of the way to their
-    neighbours' mean, the gap is that much smaller. A schedule whose steps may grow starts with steps as much smaller: on a curved
-    set larger steps make the agents lose consensus for good. On a directed graph c is that of `push_pull_step`, late, and the steps
-    are divided by the gain.
+    Automatic steps are those of `curved_step` with ``c = min(0.5 u, sqrt(gap))``. Here u is the
+    tracking limit (combine-then-adapt) of the matrix with which an iteration mixes. For a single
+    agent c = 0.7.
+
+    If points move only the share `pull` of the way to their neighbours' mean, the gap is smaller
+    by that factor. A schedule whose steps may grow starts with steps that are smaller by the
+    same factor: on a curved set larger steps make the agents lose consensus permanently. On a
+    directed graph c is that of `push_pull_step`, late, and the steps are divided by the gain.
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
@@ -114,7 +126,7 @@ class OnManifold(Mixing):
         return 1.0
 
     def gap_and_aim(self, spectrum: Spectrum) -> tuple[float, float]:
-        """The gap, and the product of step and curvature at which automatic steps aim."""
+        """The gap, and the target of automatic steps for the product of step and curvature."""
         mixing = effective(spectrum, self.rounds, self.chebyshev)
         gap = self.pull * (1.0 - mixing.lambda_2)
         return gap, tracking_step(Spectrum(1.0 - gap, mixing.lambda_min), "combine-then-adapt")

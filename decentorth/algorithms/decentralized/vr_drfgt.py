@@ -34,8 +34,12 @@ from ..common.automatic_steps import resolve, tracking_aim
 
 
 class VRState(NamedTuple):
-    """The arrays that change are x, tracker (y), field (Lambda at x) and average (v), each ``(n_local, d, r)``, and
-    step_size ``(n_local,)``; base, the steps at the start, and penalty ``(n_local,)`` do not."""
+    """The state of VR-DRFGT.
+
+    The changing arrays are x, tracker (y), field (Lambda at x) and average (v), each
+    ``(n_local, d, r)``, and step_size ``(n_local,)``. The steps of iteration 0, ``base``, and
+    ``penalty`` ``(n_local,)`` are constant.
+    """
 
     x: Array
     tracker: Array

@@ -43,8 +43,11 @@ SMALL = 1e-10
 
 
 class CSDMState(NamedTuple):
-    """The point x ``(1, n, n)``, or a stack of matrices; its factors (for the signs +1 first) and squares (Adagrad's sums); Adam's
-    moments of free rows."""
+    """The state of CSDM.
+
+    The point x is ``(1, n, n)``, or a stack of matrices. Its factors are for the signs +1 first.
+    Further entries are squares (Adagrad's sums) and Adam's moments of the free rows.
+    """
 
     x: Array
     factors: Factors
@@ -55,7 +58,11 @@ class CSDMState(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """The factors U1, V1 ``(1, copies, p, p)``, U2, V2 ``(1, copies, q, q)``, mu ``(1, copies, min(p, q))``, or the like."""
+    """The factors of a hyperbolic CS decomposition, or arrays of their shapes.
+
+    U1 and V1 are ``(1, copies, p, p)``, U2 and V2 ``(1, copies, q, q)``, and mu is
+    ``(1, copies, min(p, q))``.
+    """
 
     u1: Array
     u2: Array
@@ -64,7 +71,7 @@ class Factors(NamedTuple):
     mu: Array
 
     def map(self, function: Callable[..., Array], *others: Factors) -> Factors:
-        """Apply the function to each factor and those of the others in its place."""
+        """Apply ``function`` to each factor and the corresponding factors of ``others``."""
         return Factors(*[function(*parts) for parts in zip(self, *others, strict=True)])
 
 

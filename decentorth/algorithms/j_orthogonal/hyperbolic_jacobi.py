@@ -28,8 +28,12 @@ from . import jobcd
 
 
 class HyperbolicJacobiState(NamedTuple):
-    """The point x ``(1, n, n)``; value (f before the last sweep) and fallen (its decrease), ``(1,)``; ray ``(1, 3)``: the columns
-    and the direction of a pair along which f is unbounded below, else NaN."""
+    """The state of the hyperbolic Jacobi method.
+
+    The point x is ``(1, n, n)``. ``value`` is f before the last sweep and ``fallen`` its
+    decrease, each ``(1,)``. ``ray``, ``(1, 3)``, holds the columns and the direction of a pair
+    along which f is unbounded below, else NaN.
+    """
 
     x: Array
     value: Array
@@ -49,7 +53,7 @@ State = HyperbolicJacobiState
 
 @dataclass(frozen=True, kw_only=True)
 class HyperbolicJacobi(SingleAgentMethod):
-    """The hyperbolic Jacobi method: the one of choice for min tr(x^T C x), C positive definite. An iteration is a sweep.
+    """The hyperbolic Jacobi method, best for min tr(x^T C x), C positive definite. An iteration is a sweep.
 
     Parameters
     ----------

@@ -83,11 +83,16 @@ class OneSignature(Signature, Signatures, Protocol):
 class JOBCDState(NamedTuple):
     """The state of a method on pairs of rows.
 
-    The arrays are x and product (x x^T of a trace form, else ``(1, 0, 0)``), ``(1, n, n)``; varsigma (the constant, or L) and value
-    (f(x) when backtracking, else NaN), ``(1,)``; drift ``(1,)``, the error of product when last recomputed, relative to its largest
-    entry; ray ``(1, 3)``, the rows and `Solution.ray` along which f is unbounded below, else NaN; Adam's moments of free
-    rows; estimate, the gradient of a method that estimates it, like x, else ``(1, 0, 0)``; largest ``(1,)``, the largest varsigma
-    so far of such a method; and the numbers of corrections of x and of gradients of single samples.
+    The arrays x and product are ``(1, n, n)``; product is x x^T for a trace form, else
+    ``(1, 0, 0)``. varsigma (the constant, or L) and value (f(x) when backtracking, else NaN) are
+    ``(1,)``. drift, ``(1,)``, is the error of product when last recomputed, relative to its
+    largest entry. ray, ``(1, 3)``, holds the rows and `Solution.ray` along which f is unbounded
+    below, else NaN.
+
+    Further entries are Adam's moments of the free rows, and the numbers of corrections of x and
+    of gradients of single samples. A method that estimates the gradient also has estimate, the
+    gradient shaped like x (else ``(1, 0, 0)``), and largest, ``(1,)``, the largest varsigma so
+    far.
     """
 
     x: Array
@@ -180,7 +185,10 @@ def begin(varsigma: float | str, problem: P, streams: Streams, x0: Array) -> JOB
 
 
 def disjoint_pairs(streams: Streams, k: int, constraint: Signatures, rounds: int) -> list[Pairs]:
-    """The n/2 pairs of rows of each matrix in each round of iteration ``k``, from a random permutation; odd n leave one row out."""
+    """Draw the n/2 pairs of rows of each matrix for each round of iteration ``k``.
+
+    The pairs come from a random permutation. For odd n, one row is left out.
+    """
     n, found = len(constraint.each.signs), []
     for number in range(k * rounds, (k + 1) * rounds):
         order = streams.permutation("blocks", number, constraint.copies * n)
@@ -192,10 +200,12 @@ def disjoint_pairs(streams: Streams, k: int, constraint: Signatures, rounds: int
 def move(
     varsigma: float | str, theta: float, problem: P, state: JOBCDState, gradient: Array, rounds: Sequence[Pairs]
 ) -> JOBCDState:
-    """Solve (6) for disjoint pairs and multiply their rows, a round of pairs at once; changes x and product in place.
+    """Solve (6) for disjoint pairs and multiply their rows, one round of pairs at a time.
 
-    The gradient G at x is not used for a trace form. Where varsigma is no constant there may be several rounds, which together go
-    down the majoriser f(x) + <G, y - x> + (L/2) ||y - x||^2, whose gradient at y is G + L (y - x); for a trace form down f itself.
+    Changes x and product in place. The gradient G at x is not used for a trace form. If varsigma
+    is not constant there may be several rounds. Together they reduce the majoriser f(x) + <G, y
+    - x> + (L/2) ||y - x||^2, whose gradient at y is G + L (y - x). For a trace form they reduce
+    f itself.
     """
     kernels, kind, signs = pair_kernels(), rule(varsigma, problem), problem.constraint.each.signs
     bound = slice(0, problem.constraint.copies * len(signs))
@@ -241,7 +251,10 @@ def release(problem: P, state: JOBCDState, gradient: Array, rate: float) -> JOBC
 
 
 def room(state: JOBCDState) -> float:
-    """The squared norm of x at which rounding makes its infeasibility `LOST`; infinite for an x that is beyond it already."""
+    """Return the squared norm of x at which rounding makes its infeasibility `LOST`.
+
+    Infinite if x is beyond it already.
+    """
     bound = LOST * state.x.shape[-1] / float(np.finfo(np.float64).eps)
     return bound if np.trace(state.product[0]) <= bound else math.inf
 

@@ -41,8 +41,12 @@ Partition = Literal["auto", "fixed", "redraw"]
 
 
 class RSSMState(NamedTuple):
-    """The changing x ``(1, d, r)``, cache (the problem's, or ``(1, 0)``), step_size, drift (the largest ||x^T x - I||_F that a
-    re-orthogonalisation has found) and flops (operations made) ``(1,)``, and the constant base (Delta)."""
+    """The state of RSSM.
+
+    x ``(1, d, r)`` changes, as does cache, which is the problem's cache or ``(1, 0)``. The other
+    arrays are ``(1,)``: step_size; drift, the largest ||x^T x - I||_F found by a
+    re-orthogonalisation; flops, the operations made; and base (Delta), which is constant.
+    """
 
     x: Array
     cache: Array
@@ -59,7 +63,10 @@ class ColumnBlocks(Protocol):
     """A set whose points stay in it when some of their columns move and the others do not."""
 
     def move_columns(self, x: Array, columns: Index, v: Array) -> Array:
-        """The columns ``(c,)`` of a feasible x, moved along the tangent part of ``v``: ``(n_local, d, c)``, fresh."""
+        """Return the columns ``(c,)`` of a feasible x, moved along the tangent part of ``v``.
+
+        The result is a new array, ``(n_local, d, c)``.
+        """
 
 
 class BlockManifold(ConstraintSet, ColumnBlocks, Projection, Protocol):
@@ -106,7 +113,10 @@ class RSSM(Subgradient):
         return self.blocks
 
     def suited(self, problem: Problem[object]) -> Self:
-        """This method for the problem; a ValueError where its columns cannot be divided into the blocks."""
+        """Return this method with its settings chosen for the problem.
+
+        Raises ValueError if there are more blocks than columns.
+        """
         method = super().suited(problem)
         divided(method.blocks, problem.shape[1])
         return method
@@ -134,7 +144,7 @@ class RSSM(Subgradient):
         return advanced(method.step_size, state, x=x, cache=cache, drift=drift, flops=flops)
 
     def drawn(self, streams: Streams, k: int, r: int) -> Index:
-        """The columns ``(c,)``, of r, that move in iteration ``k``."""
+        """Draw the columns ``(c,)``, out of r, that move in iteration ``k``."""
         blocks = divided(self.blocks, r)
         pairs = len(blocks) * (len(blocks) - 1) // 2
         i, j = _pairs(len(blocks))[int(streams.integers("blocks", k, 1, pairs)[0, 0])]
@@ -146,7 +156,10 @@ class RSSM(Subgradient):
 
 @lru_cache
 def divided(blocks: int, r: int) -> tuple[Index, ...]:
-    """The runs of consecutive columns, ``blocks`` of nearly equal size from r columns; a ValueError if there are too many."""
+    """Divide r columns into ``blocks`` runs of consecutive columns of nearly equal size.
+
+    Raises ValueError if there are more blocks than columns.
+    """
     if blocks > r:
         raise ValueError(f"blocks must be at most the number of columns, {r}, got {blocks}")
     return tuple(np.array_split(np.arange(r, dtype=np.int64), blocks))

@@ -22,7 +22,10 @@ log = logging.getLogger(__name__)
 
 
 class Agents(Run):
-    """Iterations are activations of single agents, which draw the losses of messages themselves."""
+    """A run whose iterations are activations of single agents.
+
+    The agents draw the losses of messages themselves.
+    """
 
     repairs = False
     algorithm: Asynchronous
@@ -62,7 +65,7 @@ class Agents(Run):
         return AgentParts(self.problem, method, *own, method)
 
     def result(self, outcome: Outcome) -> Result:
-        """The result; the log is written, if one is asked for."""
+        """Return the result, after writing the log if there is one."""
         result = super().result(outcome)
         failed = self.collective.everyone(self._logged(result).encode())[0].decode()
         return replace(result, unwritten="; ".join(filter(None, (result.unwritten, failed))))
@@ -120,7 +123,7 @@ class Restarting(Agents):
 
 
 class AgentParts(Parts):
-    """The parts of a run whose agents cannot go back to a copy of their points."""
+    """The parts of a run whose agents cannot be reset to an earlier copy of their points."""
 
     repeats = False
 

@@ -39,12 +39,15 @@ class Library(NamedTuple):
 
 
 def family(words: str) -> str:
-    """The family of an MPI, from the version text of it or its launcher; empty for an unknown one."""
+    """Return the MPI family named in the version text of a library or launcher; empty if unknown."""
     return next((name for name, mark in _FAMILIES.items() if re.search(mark, words)), "")
 
 
 def belong_together(launcher: str, library: str) -> bool:
-    """True if a launcher's family can start a library's family: MPICH and Intel MPI share a protocol."""
+    """True if ``launcher`` can start ranks that use ``library``.
+
+    Both are families. MPICH and Intel MPI share a protocol.
+    """
     return (launcher == "Open MPI") == (library == "Open MPI")
 
 

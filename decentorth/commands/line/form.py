@@ -54,9 +54,10 @@ Texts = Mapping[str, object]
 
 
 class Form(ABC, Generic[C]):
-    """The flags and the keys of a file that make a dataclass of settings, and the entries that some of its fields name.
+    """A dataclass of settings, read from flags and a configuration file.
 
-    Each command is a subclass, which names its settings.
+    Some fields name entries, whose settings are read too. Each command is a subclass, which
+    names its settings.
 
     Parameters
     ----------
@@ -107,7 +108,7 @@ class Form(ABC, Generic[C]):
 
     @classmethod
     def asked(cls, words: Sequence[str]) -> Self:
-        """The form of these arguments, with the file and the earlier run that they name."""
+        """Return the form of these arguments, with the file and the earlier run that they name."""
         path = early_flag(words, "config")
         made = cls(words, path, config_bytes(path), cls.earlier(words))
         made.fixed = made.fixed_settings()
@@ -120,7 +121,10 @@ class Form(ABC, Generic[C]):
 
     @classmethod
     def received(cls, shared: bytes) -> Self:
-        """The form that rank 0 has shared; each rank executes the plugins that the command line names."""
+        """Return the form shared by rank 0.
+
+        Each rank executes the plugins named on the command line.
+        """
         given, saved, digest = json.loads(shared)
         tokens = [f"--plugin={path}" for path in given.pop("plugin", ())]
         tokens += [f"--{name}={given.pop(name)}" for name in ("config", "resume") if name in given]
@@ -243,9 +247,10 @@ class Form(ABC, Generic[C]):
         return given, by_flag
 
     def fixed_settings(self) -> Values:
-        """The number of agents that the files of sites, the graph or the weights file fix, and the sites' files one by one.
+        """Return the settings fixed by files: the number of agents and the list of site files.
 
-        A ValueError says that they cannot be used, or differ from a given number.
+        The number is fixed by the files of sites, the graph or the weights file. Raises
+        ValueError if they cannot be used, or differ from a given number.
         """
         given, by_flag = self.given()
         files = self._files(given)
@@ -324,6 +329,6 @@ def config_bytes(path: str | None) -> bytes:
 
 
 def early_flag(tokens: Sequence[str], name: str) -> str | None:
-    """The text of a setting that stands for a file or a folder, from the flags alone."""
+    """Return the text of a file or folder setting, read from the flags alone."""
     given, _ = Parser({"": {name: settings(RunSettings)[name]}}).divided(tokens)
     return given.get(name)

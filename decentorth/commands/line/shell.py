@@ -81,7 +81,10 @@ def alone(
     refused: Errors = REFUSALS,
     failed: Errors = (),
 ) -> int:
-    """Run a command of one process as `serve` does one on ranks; started on ranks, rank 0 alone works."""
+    """Run a command of one process, with errors handled as in `serve`.
+
+    If it is started on several ranks, only rank 0 works.
+    """
     _mpienv.prepare_command()
     if _mpienv.rank() > 0:
         return 0
@@ -101,9 +104,10 @@ def of_function(
     *,
     missing: str = "",
 ) -> int:
-    """Run a command of one process that is a typed function, whose keyword parameters are flags, and print what it returns.
+    """Run a one-process command that is a typed function, and print what it returns.
 
-    ``usage`` begins with the command, ``missing`` is the message about an argument that is not given.
+    Keyword parameters of ``function`` are flags. ``usage`` begins with the command. ``missing``
+    is the message about a missing argument.
     """
 
     def work(words: list[str]) -> int:

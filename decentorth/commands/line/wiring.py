@@ -80,7 +80,10 @@ def _graph(settings: CaseSettings) -> str:
 
 
 def fixed_agents(settings: CaseSettings) -> int | None:
-    """The number of agents that the weights file or the graph fixes; None where it is left open. Errors as for `make`."""
+    """Return the number of agents fixed by the weights file or the graph, or None.
+
+    Raises the errors of `make`.
+    """
     if settings.weights_file is not None:
         return read_weights(settings.weights_file).shape[0]
     return topologies.agents_from_name(settings.topology, settings.seed)
@@ -101,7 +104,10 @@ def _sequence(settings: CaseSettings) -> Wiring:
 
 
 def share(settings: CaseSettings, wiring: Wiring | None, communicator: Communicator) -> Wiring:
-    """Rank 0's wiring on every rank (None is passed on the others); a sequence is made again by each rank from its name."""
+    """Return the wiring of rank 0 on every rank; the other ranks pass None.
+
+    Each rank makes a sequence again from its name.
+    """
     parts = [b"", b"", b"", b"", b""]
     if wiring is not None:
         parts = _parts(wiring)

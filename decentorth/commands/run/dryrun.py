@@ -22,9 +22,10 @@ Bytes = dict[str, int]
 
 
 def report(run: Run) -> list[str]:
-    """Lines about the cost of a run that is built and not yet iterated; called by every rank.
+    """Return lines about the cost of a run that is built but not yet iterated.
 
-    Where random samples stand for the data of the problem, a run with one sample more shows how the bytes grow with the samples.
+    Every rank calls it. If random samples stand in for the data, a second run with one sample
+    more shows how the memory grows with the samples.
     """
     network, collective = run.network, run.collective
     states = run.states()
@@ -96,7 +97,11 @@ def _ranks(run: Run, every: Sequence[Mapping[str, int]], payload: int, tree: boo
 
 
 def extrapolated(run: Run, outline: Outline, few: Bytes, more: Bytes) -> Bytes:
-    """The bytes with all samples, from those with `FEW` for each agent and with one more: they grow by the same for each row."""
+    """Extrapolate the memory to all samples, in bytes.
+
+    ``few`` is measured with `FEW` samples for each agent, ``more`` with one more. Each row adds
+    the same number of bytes.
+    """
     rank, blocks = run.collective.rank, run.collective.bounds
     if isinstance(run.problem, SpreadProblem):
         blocks = even_bounds(len(outline.counts), run.collective.size)
@@ -113,9 +118,11 @@ def extrapolated(run: Run, outline: Outline, few: Bytes, more: Bytes) -> Bytes:
 
 
 def crossing(W: Any, bounds: Index) -> dict[tuple[int, int], int]:
-    """The number of agents' rows that the first rank sends to the second, for each pair of ranks that exchange messages.
+    """Return the number of agents' rows sent from one rank to another, by (sender, receiver).
 
-    Agent i needs the rows of all j with an entry W_ij, W ``(n, n)`` CSR; rank q holds the agents ``bounds[q]:bounds[q + 1]``.
+    Only pairs of ranks that exchange messages are included. Agent i needs the rows of all j with
+    an entry W_ij, where W is ``(n, n)`` CSR. Rank q holds the agents
+    ``bounds[q]:bounds[q + 1]``.
     """
     n = W.shape[0]
     home = np.searchsorted(bounds, np.arange(n), side="right") - 1

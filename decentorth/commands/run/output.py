@@ -37,7 +37,11 @@ _STYLES = {"diverged": "bold red", "left_safe_region": "bold red"}
 
 
 class RunOutput:
-    """Rank 0's output; the object of another rank writes nothing until rank 0 is lost and that rank is the first."""
+    """The output of a run, written by rank 0.
+
+    If rank 0 is lost, the first remaining rank writes it. Objects of the other ranks write
+    nothing.
+    """
 
     def __init__(self, configuration: Configuration, run: Run) -> None:
         self._configuration, self._run = configuration, run
@@ -57,12 +61,15 @@ class RunOutput:
         return self.active and not self._settings.quiet
 
     def hold(self, insist: bool = True) -> None:
-        """Keep other runs out of the folder."""
+        """Lock the run folder against other runs.
+
+        If another run holds the lock, this raises an error, or warns if ``insist`` is false.
+        """
         if self._settings.out is not None and self._lock is None:
             self._lock = hold(self._settings.out, insist)
 
     def open(self, resumed: Resumed | None) -> None:
-        """Make the folder, and its history."""
+        """Create the run folder and its history."""
         self.active = True
         self.hold()
         self.folder = self._folder(self._settings.continues)
@@ -72,7 +79,7 @@ class RunOutput:
             self._begin(resumed.history.rows, resumed.path and resumed.path.parent.parent)
 
     def begin(self, stack: contextlib.ExitStack) -> None:
-        """Begin the progress, to be ended with ``stack``."""
+        """Start the progress display; closing ``stack`` ends it."""
         if self.prints:
             self._setup = stack.enter_context(SettingUp(True))
             self._progress = stack.enter_context(progress(self._settings.iterations))
@@ -106,7 +113,10 @@ class RunOutput:
         say(f"lost        {lost}; the others continue from there", self.prints)
 
     def save(self, result: Result, summary: Mapping[str, object]) -> bool:
-        """Write the results, in another folder where theirs does not take them; True, on every rank, if theirs has them."""
+        """Write the results to the run folder, or to another folder if that fails.
+
+        Returns True, on every rank, if they are in the run folder.
+        """
         troubles = []
         while result.collective.decide(bool(trouble := self._write(result, summary))):
             troubles.append(trouble)
@@ -220,7 +230,10 @@ class RunOutput:
 
 
 class SafeRecorder:
-    """A recorder of the command line, which fails alone: its first error is printed, and it is left out from then on."""
+    """A recorder of the command line whose failure does not stop the run.
+
+    Its first error is printed. It is not called again.
+    """
 
     def __init__(self, place: str) -> None:
         self._place, self._recorder = place, recorder(place)

@@ -23,7 +23,7 @@ Facts = dict[str, object]
 
 
 def summarize(configuration: Configuration, result: Result, facts: Facts) -> Facts:
-    """The contents of ``summary.json``; called by every rank."""
+    """Return the contents of ``summary.json``; every rank calls it."""
     network = result.network
     found = result.summary()
     found |= {"iterations": result.state.k, "gradients": result.state.gradients}
@@ -58,14 +58,14 @@ def _agreement(agreement: Agreement | None) -> Facts:
 
 
 def in_words(agreement: Agreement) -> str:
-    """The rule by which the agents decide to stop, in words for the opening lines."""
+    """Describe the rule by which the agents decide to stop, for the opening lines."""
     largest = f"their largest {', '.join(agreement.quantities)}"
     rounds = f"{agreement.exchanges} rounds every {agreement.every} iterations"
     return f"agents agree on {largest}: {rounds}"
 
 
 def taken(result: Result) -> str:
-    """The cost of the agents' decision to stop, in words for the last line."""
+    """Describe the communication used for the agents' decision to stop, for the last line."""
     if result.agreement is None or result.agreement.exchanges == 0:
         return "no message"
     tally, network = result.agreement.tally, result.network
@@ -75,7 +75,7 @@ def taken(result: Result) -> str:
 
 
 def sent_in_words(rows: Sequence[Sent]) -> Iterator[tuple[str, str]]:
-    """The name of each site's line, and what it has sent."""
+    """Yield for each site the name of its line and the communication it has sent."""
     for site in dict.fromkeys(row.site for row in rows):
         amounts: Counter[str] = Counter()
         for row in (own := [row for row in rows if row.site == site]):
@@ -86,13 +86,13 @@ def sent_in_words(rows: Sequence[Sent]) -> Iterator[tuple[str, str]]:
 
 
 def filled_in_words(filled: Mapping[str, int]) -> str:
-    """The missing cells that got the mean of their column."""
+    """Describe the missing cells that were filled with the mean of their column."""
     cells = ", ".join(f"{site} {count}" for site, count in filled.items())
     return f"missing cells, with the mean of their column: {cells}"
 
 
 def mixing_words(network: Network) -> str:
-    """The network's speed of averaging, in words for the opening lines."""
+    """Describe the averaging speed of the network, for the opening lines."""
     facts = _mixing(network)
     if "sigma_W" in facts:
         return f"spectral gap {facts['gap']:.3g}"

@@ -85,7 +85,10 @@ def figure(rows: DataFrame) -> Figure:
 
 
 def conclusions(rows: DataFrame) -> Iterator[str]:
-    """A table at the largest common size."""
+    """Yield a heading and a table for the largest size of the complete graph.
+
+    The table has the networks with Metropolis weights, in order of their gap.
+    """
     n = rows[rows["family"] == "complete"]["n"].max()
     yield f"{n} agents, metropolis weights (bytes: x and y of 50 x 20 along every directed edge)"
     costs = ("rounds_per_decade", "bytes_per_round", "bytes_per_decade")

@@ -109,7 +109,7 @@ class Channel:
 
     @property
     def feedback(self) -> bool:
-        """True if the difference to the earlier messages is coded."""
+        """True if messages code the difference to earlier messages."""
         return any(coding.feedback for _, coding in self.all(Coding))
 
     @property
@@ -119,7 +119,7 @@ class Channel:
 
     @property
     def written(self) -> list[str]:
-        """The faults as text."""
+        """The faults as text, one entry for each."""
         return [str(one) for one in self.faults]
 
     def size(self, sizes: Sequence[int]) -> int:
@@ -138,7 +138,10 @@ class Channel:
         return sum([delay.rounds for _, delay in self.all(Delay)])
 
     def cautions(self, own: float, smallest: float) -> list[str]:
-        """Warnings about settings with which agents diverge, from the mean self-weight W_ii and the smallest eigenvalue of W."""
+        """Return warnings about settings that make agents diverge.
+
+        ``own`` is the mean self-weight W_ii, and ``smallest`` the smallest eigenvalue of W.
+        """
         if not self.repair:
             return []
         found = []

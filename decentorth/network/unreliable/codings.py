@@ -52,9 +52,10 @@ class Code(NamedTuple):
             out.reshape(-1)[self.places] = self.values
 
     def add_to(self, said: Array, x: Array, rest: Array) -> None:
-        """Add the sent values to ``said``, and write ``x - said`` into the sent entries of ``rest``; the others hold it already.
+        """Add the sent values to ``said``, and update the sent entries of ``rest`` to ``x - said``.
 
-        All arrays are ``(n_local, size)``, C-contiguous.
+        The other entries of ``rest`` must be correct already. All arrays are
+        ``(n_local, size)``, C-contiguous.
         """
         if self.places is None:
             said += self.values

@@ -89,7 +89,10 @@ class Source(NamedTuple):
     agents: slice
 
     def words(self, number: int, size: int, stretch: int = 0, bits: int = 32) -> NDArray[Any]:
-        """``(n_local, size)`` words of 32 or 16 bits for fault ``number``; another ``stretch`` has other words."""
+        """Return random words of 32 or 16 bits for fault ``number``, ``(n_local, size)``.
+
+        Each ``stretch`` has different words.
+        """
         return self._raw(number, -(-size * bits // 64), stretch).view(f"<u{bits // 8}")[:, :size]
 
     def _raw(self, number: int, size: int, stretch: int) -> NDArray[np.uint64]:

@@ -27,13 +27,19 @@ Struck = Callable[[int], Mask]
 
 
 def any_of(faults: list[Struck], size: int) -> Struck:
-    """The mask, ``(size,)``, of everything that one of these faults strikes."""
+    """Return a function that gives the mask, ``(size,)``, of everything hit by any of the faults.
+
+    Its argument is that of the functions in ``faults``.
+    """
     nothing = np.zeros(size, dtype=np.bool_)
     return lambda t: reduce(np.logical_or, [struck(t) for struck in faults], nothing)
 
 
 class Edges(NamedTuple):
-    """The edges of a network, each once, sorted by their upper end, then by their lower one; or its directed messages."""
+    """The edges of a network, each once, or its directed messages.
+
+    Edges are sorted by their upper end, then by their lower end.
+    """
 
     lower: Index
     upper: Index
@@ -58,7 +64,7 @@ class MessageLoss(Fault, ABC):
 
     @abstractmethod
     def lost(self, edges: Edges, seed: int, number: int) -> Struck:
-        """The `Edges.directed` messages of a round that are lost."""
+        """Return a function that gives the mask of the `Edges.directed` messages lost in a round."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +125,7 @@ class Sleep(_Lasting):
     """Agents sleep, or stop and return with their state: meanwhile they neither compute, send nor receive."""
 
     def down(self, n_agents: int, seed: int, number: int) -> Struck:
-        """``(n,)``: the agents that are asleep in an iteration."""
+        """Return a function that gives the mask ``(n,)`` of the agents asleep in an iteration."""
         everyone = np.arange(n_agents)
         return Chain(Draws(seed, number, everyone, everyone), self.p, self.length)
 

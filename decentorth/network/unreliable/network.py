@@ -157,7 +157,7 @@ class UnreliableNetwork(Network):
         return self.sequence is None and only_codings and not self.channel.correction
 
     def in_flight(self) -> dict[str, Array]:
-        """The arrays that later messages build on."""
+        """Return the arrays on which later messages depend, ``(n_local, ...)`` by name."""
         return self._memory.state()
 
     def restore(self, rounds: int, messages: int, bytes: int, in_flight: InFlight) -> None:
@@ -166,8 +166,11 @@ class UnreliableNetwork(Network):
 
     @contextlib.contextmanager
     def iteration(self, asleep: Mask, back: Mask) -> Iterator[None]:
-        """A context in which messages go through the channel; agents that are ``asleep``, ``(n,)``, neither send nor receive, and
-        agents that are ``back`` have lost their earlier messages."""
+        """Return a context in which messages pass through the channel.
+
+        Agents in the mask ``asleep``, ``(n,)``, neither send nor receive. Agents in the mask
+        ``back``, ``(n,)``, have lost their earlier messages.
+        """
         self._asleep, self._back, self._exchange = asleep, back, 0
         try:
             yield
@@ -196,8 +199,10 @@ class UnreliableNetwork(Network):
         return super().flooding_rounds
 
     def sums_from(self, x: Array, senders: Mask, receivers: Mask) -> tuple[Array, Array]:
-        """The sums of W_ij x_j and of W_ij over the neighbours j of each agent i in a round with messages of some agents to others,
-        ``(n,)`` each, which all arrive."""
+        """Return the sums over the neighbours j of W_ij x_j and of W_ij, ``(n,)`` each, for every agent i.
+
+        In this round some agents send messages to others, and all messages arrive.
+        """
         plan = self._plan()
         width = x.size // self.n_local
         traffic = plan.traffic((width,))

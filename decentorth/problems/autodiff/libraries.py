@@ -96,9 +96,10 @@ class DerivativeLibrary(ABC):
         """The result of a function that `_make` made, as a NumPy array."""
 
     def evaluate(self, gradient: bool, own: Arrays, x: Array, *batch: Index) -> Array:
-        """``(n_local,)`` or like ``x``: f, or its gradient, of every agent, from the samples ``(n_local, b)`` if given.
+        """Return f, ``(n_local,)``, or its gradient, shaped like ``x``, for every agent.
 
-        Without the first axis where the library is not ``batched``.
+        If samples ``(n_local, b)`` are given, only these are used. If the library is not
+        ``batched``, the first axis is missing.
         """
         return self._call(self._made(gradient), own, x, *batch)
 

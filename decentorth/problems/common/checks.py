@@ -33,10 +33,11 @@ def is_matrix(value: object) -> bool:
 
 
 def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = False) -> list[Array]:
-    """A list or stack of 2-D real matrices as float64, C-contiguous, finite (or NaN, where entries may be ``missing``).
+    """Return a list or stack of real matrices as checked float64 arrays, C-contiguous.
 
-    The ValueError or TypeError names the agent whose matrix is not 2-D, empty, not of finite real numbers, or larger than `LARGEST`
-    (with the first bad row and column).
+    Entries are finite, or NaN if they may be ``missing``. Raises ValueError or TypeError for a
+    matrix that is not 2-D, is empty, or has entries that are not finite real numbers or exceed
+    `LARGEST`. The message names the agent, and the first bad row and column.
     """
     shape, must = _shape(values), "a list with one matrix for each agent, or a stack of them"
     if len(shape) == 2:
@@ -115,7 +116,10 @@ def _bad(array: Array, missing: bool) -> NDArray[np.bool_]:
 
 
 def same_columns(name: str, values: Sequence[Array], first_agent: int = 0) -> int:
-    """The common number of columns; the ValueError names the first agent that differs."""
+    """Return the common number of columns.
+
+    Raises ValueError, naming the first agent that differs.
+    """
     columns = values[0].shape[1]
     for agent, value in enumerate(values, first_agent):
         if value.shape[1] != columns:
@@ -149,7 +153,10 @@ def samples(name: str, values: object, first_agent: int = 0) -> tuple[list[Array
 
 
 def agent_weights(weights: Array | None, n_local: int) -> Array:
-    """``(n_local,)``: the weights of the local agents, all 1 for None; a ValueError for another shape."""
+    """Return the weights of the local agents, ``(n_local,)``, all 1 for None.
+
+    Raises ValueError for another shape.
+    """
     if weights is None:
         return np.ones(n_local)
     if weights.shape != (n_local,):

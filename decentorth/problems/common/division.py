@@ -135,11 +135,11 @@ class Divided(Sourced):
 
     @property
     def wanted(self) -> Wanted:
-        """The units in which the problem has its samples."""
+        """The units requested for the samples of the problem."""
         return Wanted(scale=self.scale is True, missing=self.missing)
 
     def no_units(self, *widths: int) -> tuple[Units, ...]:
-        """The units of random samples with views of these widths, where some are wanted."""
+        """The units of random samples with views of these widths, if units are requested."""
         return tuple(map(Units.none, widths)) if self.wanted.any else ()
 
     def idle(self) -> dict[str, str]:
@@ -196,7 +196,10 @@ class SampleSource(ABC):
         """The samples ``(m_i, d)`` of each agent in ``agents`` as they are, for each view, and the names of its columns."""
 
     def read(self, agents: slice, collective: Collective = HERE) -> list[list[Array]]:
-        """The samples in the units that are wanted, for each view; called by all ranks, which fail together."""
+        """Return the samples in the requested units, for each view.
+
+        All ranks call it, and fail together.
+        """
         views = self.found(agents, collective)
         scaled = [in_units(view, collective, self.wanted, names) for view, names in views]
         self.units = tuple(one for _, found in scaled for one in found)
@@ -227,9 +230,10 @@ class SampleSource(ABC):
 
 @dataclass
 class Division(SampleSource):
-    """The samples of files or bundled sets, one for each view, whose rows are divided over the agents in the same way.
+    """The samples of files or bundled sets, one for each view, divided over the agents by rows.
 
-    Nothing is read before it is used, and of a file with a header only that for the sizes. The labels are those of the first view.
+    All views are divided in the same way. Nothing is read before it is used; if a file has a
+    header, the sizes need only that. The labels are those of the first view.
     """
 
     data: Sequence[str]
@@ -387,7 +391,7 @@ def placed(n_agents: int, agents: slice, collective: Collective) -> PooledPlace:
 
 
 class Part(NamedTuple):
-    """The samples of a rank's agents, or random ones in their place."""
+    """The samples of one rank's agents, or random samples in their place."""
 
     rows: list[Array]
     agents: slice
@@ -398,7 +402,7 @@ class Part(NamedTuple):
 
     @property
     def place(self) -> DataPlace:
-        """The arguments of a problem of these agents."""
+        """The arguments ``n_agents`` and ``first_agent`` of a problem of these agents."""
         return {"n_agents": self.source.n_agents, "first_agent": self.agents.start}
 
 

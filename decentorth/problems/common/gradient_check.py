@@ -68,7 +68,10 @@ def worst(slopes: Array, first_agent: int, own: Array) -> GradientCheck:
 
 
 def check_attached(problem: Any, start: Array) -> None:
-    """Raise ValueError for an agent whose gradient is zero at the start and near it, while its objective changes with x."""
+    """Raise ValueError if an agent's gradient is zero although its objective changes with x.
+
+    The gradients are taken at the start and near it.
+    """
     near = start + 0.1 * random_direction(start, 1)
     for point in (start, near):
         gradient = problem.gradient(np.repeat(point[None], problem.n_local, axis=0))
@@ -85,7 +88,9 @@ def check_attached(problem: Any, start: Array) -> None:
 
 
 def checked(problem: Any, seed: int, collective: Collective) -> GradientCheck:
-    """The check of all agents' gradients near the start of the seed, on every rank; called by every rank.
+    """Return the check of all agents' gradients near the start given by the seed.
+
+    Every rank calls it and gets the same result.
 
     Raises
     ------
@@ -105,9 +110,10 @@ def checked(problem: Any, seed: int, collective: Collective) -> GradientCheck:
 
 
 def taylor_slopes(value: Function, gradient: Function, x: Array, direction: Array) -> Array:
-    """The slope of each agent's Taylor error at the two smallest steps at which it is well above rounding, ``(n_local,)``.
+    """Return the slope of each agent's Taylor error, ``(n_local,)``.
 
-    The functions take points ``(n_local, *shape)``, such as ``x``; the direction v has a ``shape``.
+    It is measured at the two smallest steps whose error is well above rounding. The functions
+    take points ``(n_local, *shape)``, such as ``x``; the direction v has a ``shape``.
     """
     with np.errstate(all="ignore"):
         f, along = value(x), sums(gradient(x) * direction)
@@ -128,6 +134,9 @@ def taylor_slopes(value: Function, gradient: Function, x: Array, direction: Arra
 
 
 def random_direction(x: Array, seed: int) -> Array:
-    """A random direction as long as the point ``x``, or of length 1 at zero, of its shape."""
+    """Return a random direction with the shape and the norm of the point ``x``.
+
+    Its norm is 1 if x is zero.
+    """
     v = np.random.default_rng(seed).standard_normal(x.shape)
     return v * ((norms(x[None])[0] or 1.0) / norms(v[None])[0])

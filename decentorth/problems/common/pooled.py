@@ -59,7 +59,10 @@ HERE: Any = _Here()
 
 
 def triangle(A: Sequence[Array], fold: Fold) -> Array:
-    """``(d, d)``: an upper triangular R with R^T R = sum_i A_i^T A_i, which is not formed: no digits are lost to squaring."""
+    """Return an upper triangular R, ``(d, d)``, with R^T R = sum_i A_i^T A_i.
+
+    The sum is not formed, so no digits are lost to squaring.
+    """
     d = A[0].shape[1]
 
     def add(total: Array) -> None:
@@ -71,7 +74,7 @@ def triangle(A: Sequence[Array], fold: Fold) -> Array:
 
 
 def total(items: Iterable[T], size: int, of: Callable[[T], Array | float], fold: Fold) -> Array:
-    """``(size,)``: the sum of ``of(item)`` over the items of all agents."""
+    """Return the sum of ``of(item)`` over the items of all agents, ``(size,)``."""
 
     def add(out: Array) -> None:
         for item in items:
@@ -135,7 +138,7 @@ class Units(NamedTuple):
         return ((a - self.mean) - self.rest) / self.scale
 
     def standard(self, a: Array) -> Array:
-        """The samples in these units, fresh; 0 for a missing cell."""
+        """Return the samples in these units, in new arrays; missing cells become 0."""
         return self.around(a) / self.scale
 
     def completed(self, a: Array) -> Array:
@@ -199,7 +202,10 @@ def missing_cells(A: Sequence[Array], collective: Collective) -> tuple[int, ...]
 
 
 def filled(A: Sequence[Array], samples: int, mean: Array, collective: Collective) -> list[Array]:
-    """The rows with means in missing cells: of the columns of all rows, and of ``samples`` before, which have this ``mean``."""
+    """Return the rows with means in the missing cells.
+
+    The means of the columns include ``samples`` earlier rows with the mean ``mean``.
+    """
     found = [np.concatenate((~np.isnan(a), np.nan_to_num(a)), axis=1) for a in A]
     with one_thread():  # the bits of products depend on the number of BLAS threads
         sums = collective.column_sums(np.stack([np.ones(len(a)) @ a for a in found]))
@@ -236,7 +242,10 @@ ASIS = Wanted()
 def in_units(
     A: Sequence[Array], collective: Collective, wanted: Wanted, names: Sequence[str] = (), near: Array | None = None
 ) -> tuple[list[Array], tuple[Units, ...]]:
-    """The rows in the units that are wanted, and the units where there are any; a ValueError for columns that have none."""
+    """Return the rows in the requested units, and the units, if any.
+
+    Raises ValueError for columns without such units.
+    """
     if not wanted.any:
         return list(A), ()
     found = units(A, collective, scale=wanted.scale, names=names, near=near)
@@ -247,7 +256,7 @@ def in_units(
 
 
 def refuse_constant(constant: NDArray[np.bool_], names: Sequence[str] = ()) -> None:
-    """Raise the ValueError of columns that have no deviation."""
+    """Raise ValueError if columns are constant."""
     refuse_columns(constant, "is constant over all samples of all agents", names)
 
 

@@ -113,7 +113,10 @@ class RowLosses(AgentProblem[C]):
         return out * self._weights
 
     def gradient(self, x: Array) -> Array:
-        """``(n_local, d, r)``: w_i A_i^T h'(A_i x_i), at points with any number r of columns."""
+        """Return the gradients w_i A_i^T h'(A_i x_i), ``(n_local, d, r)``.
+
+        Points may have any number r of columns.
+        """
         out = np.empty_like(x)
         for local, (a,) in self._rows:
             self._sum(a, x[local], out[local])
@@ -121,7 +124,10 @@ class RowLosses(AgentProblem[C]):
         return out
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(n_local, d, r)``: m_i / b times the gradient of the samples ``batch``, ``(n_local, b)`` numbers within each agent."""
+        """Return m_i / b times the gradients of the samples in ``batch``, ``(n_local, d, r)``.
+
+        ``batch``, ``(n_local, b)``, holds numbers of samples within each agent.
+        """
         out = np.empty_like(x)
         for local, (a,) in self._rows:
             self._sum(np.take_along_axis(a, batch[local, :, None], 1), x[local], out[local])

@@ -215,8 +215,9 @@ def _taken(parts: Sequence[_Part], wanted: Index, local: Selection) -> list[_Par
 class SquaresProblem(AgentProblem[C]):
     """f_i(x) = w_i ||A_i x - B_i||_F^2, with its gradient, its Lipschitz constants and its mean.
 
-    The rows A_i are ``(m_i, d)``, referenced by agents that keep Gram matrices; the targets B_i are ``(m_i, r)``, or None for zero;
-    the weights w_i ``(n,)`` are all of one sign.
+    The rows A_i are ``(m_i, d)``. Agents that keep Gram matrices only reference them. The
+    targets B_i are ``(m_i, r)``, or None for zero. The weights w_i, ``(n,)``, are all of one
+    sign.
     """
 
     def __init__(
@@ -295,7 +296,10 @@ class SquaresProblem(AgentProblem[C]):
         return [table for one in each for _, form in one._parts for table in form.tables()]
 
     def pooled(self) -> Self:
-        """The mean of the agents' objectives as that of a single agent, with a copy of all rows; all agents must be here."""
+        """Return the mean of the agents' objectives as the problem of a single agent.
+
+        All rows are copied. All agents must be in this process.
+        """
         pooled = self._alone()
         rows, targets, twice = zip(*self._tables(), strict=True)
         scales = [math.sqrt(0.5 * abs(own) / self.n_local) for own in twice]

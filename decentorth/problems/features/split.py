@@ -47,7 +47,7 @@ _LARGEST_ENTRY = 1e70
 
 
 class Among(NamedTuple):
-    """The place of the given agents among all, of which other processes have the others."""
+    """The place of this process's agents among all agents."""
 
     first_agent: int
     features: Sequence[tuple[int, ...]]
@@ -134,19 +134,19 @@ class SplitPencil(AgentProblem[Euclidean]):
         return own[:, :, None].astype(np.float64)
 
     def products(self, x: Array) -> Array:
-        """``(n_local, k, r)``, fresh: D_i x_i."""
+        """Return D_i x_i in a new array, ``(n_local, k, r)``."""
         return self._columns @ x
 
     def adjoint(self, image: Array) -> Array:
-        """``(n_local, most, r)``, fresh: D_i^T times a ``(n_local, k, r)``."""
+        """Return D_i^T times ``image``, ``(n_local, k, r)``, in a new array, ``(n_local, most, r)``."""
         return self._columns.transpose(0, 2, 1) @ image
 
     def objective_rows(self, image: Array) -> Array:
-        """J T, fresh."""
+        """Return J times ``image``, ``(..., k, r)``, in a new array of the same shape."""
         return self._scale * image[:, self._partner]
 
     def constraint_rows(self, image: Array) -> Array:
-        """E T, fresh."""
+        """Return E times ``image``, ``(..., k, r)``, in a new array of the same shape."""
         return self._counted * image
 
     def precondition(self, x: Array) -> Array:
@@ -189,7 +189,7 @@ class SplitPencil(AgentProblem[Euclidean]):
         return -0.5 * sums(own * self.objective_rows(own))
 
     def gradient(self, x: Array) -> Array:
-        """The gradients of `value`, fresh."""
+        """Return the gradients of `value` in a new array shaped like ``x``."""
         return -self.adjoint(self.objective_rows(self.products(x)))
 
     def joined(self, x: Array, collective: Collective) -> Array:
@@ -214,7 +214,7 @@ class SplitPencil(AgentProblem[Euclidean]):
         return np.concatenate(([0], np.add.accumulate(counts))).astype(np.int64)
 
     def prepare(self, collective: Collective) -> None:
-        """Compute the answer, where features and data are few enough: for measures only.
+        """Compute the optimum for metrics, if there are few enough features and data.
 
         Raises
         ------
@@ -444,7 +444,10 @@ class SplitCCA(SplitPencil):
 
 
 def same_samples(name: str, parts: Sequence[Array], first_agent: int = 0, *, missing: bool = False) -> list[Array]:
-    """The agents' matrices, checked as by `matrices`, with equally many rows; the ValueError names the first that differs."""
+    """Return the agents' matrices, checked as in `matrices` and for equal numbers of rows.
+
+    Raises ValueError, naming the first agent that differs.
+    """
     if is_matrix(parts):
         raise ValueError(
             f"{name} must be a list with the features of each agent, got one matrix: "
@@ -493,10 +496,11 @@ def split_features(
     made: Callable[[slice], SplitPencil],
     partition: str = "even",
 ) -> Deferred:
-    """The problem that each rank builds whole, and of which it keeps its own agents' features.
+    """Return the problem that each rank builds whole, to keep the features of its own agents.
 
-    Each rank holds the ``numbers`` of the samples twice while it divides them. ``made`` is the problem of some agents with as many
-    random samples. A ``partition`` divides samples, which all agents share here: any but the default is a ValueError.
+    Each rank holds the ``numbers`` of the samples twice while it divides them. ``made`` is the
+    problem of some agents with equally many random samples. A ``partition`` divides samples, but
+    here all agents share them: any value except the default raises ValueError.
     """
     if partition != "even":
         raise ValueError("partition divides samples, but all agents have all samples: leave it out")

@@ -247,7 +247,10 @@ class CCA(AgentProblem[Any], Loadable):
         return self._cross(self._drawn(batch), x)
 
     def product_on(self, x: Array, batch: Index) -> Array:
-        """``(n_local, n1 + n2, p)``: `local_product` from the samples ``batch``, ``(n_local, b)``."""
+        """Return `local_product` from the samples ``batch``, ``(n_local, n1 + n2, p)``.
+
+        ``batch`` is ``(n_local, b)``.
+        """
         return self._own(self._drawn(batch), x)
 
     def matrices_on(self, batch: Index) -> Array:
@@ -354,7 +357,10 @@ class CCA(AgentProblem[Any], Loadable):
 
 
 def forms_moments(m: int, n1: int, n2: int) -> bool:
-    """True for an agent with m samples of views with these numbers of columns that keeps their covariances."""
+    """True if an agent with m samples keeps the covariances of its views.
+
+    n1 and n2 are the numbers of columns of the views.
+    """
     return max(n1, n2) <= _LARGEST_FORMED and m * (n1 + n2) >= n1 * n2
 
 

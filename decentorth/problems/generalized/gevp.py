@@ -45,7 +45,8 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
     Parameters
     ----------
     A
-        ``(n, n)``, symmetric: an array, a SciPy sparse matrix or a ``LinearOperator``; or a list of such, one for each agent.
+        ``(n, n)``, symmetric: an array, a SciPy sparse matrix or a ``LinearOperator``; or a
+        list with one of these for each agent.
     B
         Symmetric positive definite, of the same kinds, or a `sets.SampleCovariance`. `PooledGEVP` takes a matrix B_i for each
         agent.
@@ -55,9 +56,10 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
     Raises
     ------
     ValueError
-        When sizes differ, ``rank > n``, or a matrix is not symmetric, finite or, for B, positive definite; says which.
+        Sizes differ, ``rank > n``, or a matrix is not symmetric, not finite or, for B, not
+        positive definite.
     TypeError
-        When A or B is of another type.
+        A or B is of another type.
 
     Examples
     --------

@@ -21,8 +21,8 @@ BLOCKS = 4
 class Whitened(AgentProblem[Any]):
     """f(y) = tr(y^T H y) / 2 of a single agent over a Stiefel manifold, or a product of them, for points of p columns.
 
-    ``form`` gives the product H y, fresh, for stacks ``(1, n, w)`` of any width; ``factors`` are the upper factors U of each B, in
-    Fortran order.
+    ``form`` returns the product H y as a new array, for stacks ``(1, n, w)`` of any width;
+    ``factors`` are the upper factors U of each B, in Fortran order.
     """
 
     def __init__(self, form: Callable[[Array], Array], factors: Sequence[Array], p: int) -> None:
@@ -47,7 +47,7 @@ class Whitened(AgentProblem[Any]):
         return self._form(x)
 
     def hessian_product(self, x: Array, v: Array) -> Array:
-        """``(1, n, p)``: H v, for every y."""
+        """Return H v, ``(1, n, p)``, which is the same for every point."""
         return self._form(v)
 
     def hessian(self) -> Array:
@@ -55,12 +55,16 @@ class Whitened(AgentProblem[Any]):
         return self._form(np.eye(self.shape[0])[None])
 
     def changed(self, x: Array) -> Array:
-        """The point y = U x."""
+        """Return the point y = U x, ``(1, n, p)``."""
         parts = self._parts(self._factors, x)
         return np.concatenate([factor @ rows for factor, rows in parts])[None]
 
     def back(self, y: Array) -> Array:
-        """The point x = U^{-1} y, from products with the inverse by blocks of rows, which are faster than a triangular solve."""
+        """Return the point x = U^{-1} y, ``(1, n, p)``.
+
+        It multiplies with the inverse by blocks of rows, which is faster than a triangular
+        solve.
+        """
         blocks = []
         for inverse, rows in self._parts(self._inverses, y):
             size = -(-len(rows) // BLOCKS)

@@ -106,7 +106,7 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
 
     @staticmethod
     def losses(products: Array) -> Array:
-        """The norm ||x^T a_j|| of every sample."""
+        """Return the norms ||x^T a_j|| of all samples, from products ``(n, b, c)``, as ``(n, b)``."""
         return np.sqrt((products * products).sum(-1))
 
     @staticmethod
@@ -173,10 +173,12 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
         return (self.n_samples * ((4 * self.shape[0] + 5) * columns)).astype(np.float64)
 
     def subgradient_settings(self, blocks: int) -> SubgradientSettings:
-        """The settings of paper 002, for samples of norm 1.
+        """Return the settings of paper 002, for samples of norm 1.
 
-        With more than five blocks the first steps are limited to five times those of one block. With ten blocks and steps 45 times
-        as long, the method lost the start on four seeds of ten; with steps limited to ten times, on one.
+        With more than five blocks, the first steps are limited to five times those of one block.
+        With ten blocks and steps 45 times as long, the method moved away from the start and did
+        not return on four seeds of ten. With steps limited to ten times, this happened on one
+        seed.
         """
         if blocks == 1:
             return SubgradientSettings("square-summable:initial=0.9")

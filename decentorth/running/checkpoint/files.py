@@ -151,9 +151,9 @@ def _sweep(root: Path) -> None:
 
 
 def found(given: str | os.PathLike[str]) -> list[Path]:
-    """The checkpoints in a run's folder or in its folder of checkpoints, or a checkpoint itself; the newest first.
+    """Return the checkpoints in a run's folder or its checkpoint folder, the newest first.
 
-    A ValueError if there is none.
+    ``given`` may also be a checkpoint itself. Raises ValueError if there is none.
     """
     path = Path(given)
     if paths := kept(path / FOLDER) or kept(path):
@@ -290,7 +290,10 @@ def _digest(body: object) -> str:
 
 
 def limited(path: Path, most: int) -> bytes:
-    """The content of a regular file of at most ``most`` bytes, else a ValueError; no more than that is read."""
+    """Return the content of a regular file of at most ``most`` bytes.
+
+    Raises ValueError if it is larger. No more than ``most`` bytes are read.
+    """
     if (size := _size(path)) > most:
         raise ValueError(f"{path.name} must have at most {most} bytes, and has {size}")
     with path.open("rb") as file:
@@ -320,7 +323,10 @@ def usable() -> Iterator[None]:
 
 
 def parsed(path: Path, raw: bytes) -> Manifest:
-    """The manifest of a checkpoint from its bytes; a ValueError if they are damaged, or of another version."""
+    """Return the manifest of a checkpoint from its bytes.
+
+    Raises ValueError if they are damaged, or of another version.
+    """
     with usable():
         whole = json.loads(raw)
         if whole["format"] != FORMAT:
@@ -363,7 +369,10 @@ def read_manifest(path: Path, collective: Collective) -> Manifest:
 
 
 def check_sizes(manifest: Manifest) -> None:
-    """Raise a ValueError or OSError unless all files, which are not read, have the sizes in the manifest."""
+    """Raise ValueError or OSError unless all files have the sizes in the manifest.
+
+    The files are not read.
+    """
     for name, stored in manifest.arrays.items():
         path = _file(manifest.path, name)
         with usable():
@@ -373,9 +382,9 @@ def check_sizes(manifest: Manifest) -> None:
 
 
 def read(manifest: Manifest, name: str, rows: slice) -> Column:
-    """Rows of an array, with the checksums of the pieces that hold them compared; other pieces are not read.
+    """Return rows of an array, after checking the pieces that hold them by their checksums.
 
-    A ValueError or OSError if the file is damaged.
+    Other pieces are not read. Raises ValueError or OSError if the file is damaged.
     """
     path, stored = _file(manifest.path, name), manifest.arrays[name]
     array = np.empty((rows.stop - rows.start, *stored.shape[1:]), stored.kind)

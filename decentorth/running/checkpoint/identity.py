@@ -42,9 +42,9 @@ def identity(
     x0: Array,
     losses: Sequence[object],
 ) -> Identity:
-    """The identity of the run of this problem with this method from the points ``x0``, after ``losses`` of ranks.
+    """Return the identity of the run of this problem with this method from ``x0``.
 
-    ``channel`` is None where no faults are simulated.
+    ``losses`` are the losses of ranks so far. ``channel`` is None if no faults are simulated.
     """
     probes = {name: np.empty(network.n_local) for name in ("objective", "slope", "feasibility")}
     with np.errstate(all="ignore"):
@@ -71,7 +71,7 @@ def identity(
 
 
 def printed(value: object) -> str:
-    """The text that a value prints as, but for addresses."""
+    """Return the text that a value prints as, without memory addresses."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 

@@ -39,9 +39,10 @@ log = logging.getLogger(__name__)
 class Checkpoints(Settings):
     """The folder and the times of a run's checkpoints.
 
-    A checkpoint is written at intervals of ``every``; on SIGUSR1; on SIGTERM, SIGHUP, SIGUSR2 and the first SIGINT (Ctrl-C), which
-    then end the run; and at the end of the run, or, if it diverges, of the last recorded state that was finite. A second SIGINT
-    raises KeyboardInterrupt at once.
+    A checkpoint is written at intervals of ``every`` and on SIGUSR1. SIGTERM, SIGHUP, SIGUSR2
+    and the first SIGINT (Ctrl-C) write a checkpoint and end the run. A second SIGINT raises
+    KeyboardInterrupt at once. The last checkpoint is that of the end of the run or, if the run
+    diverges, of the last recorded state that was finite.
 
     Parameters
     ----------
@@ -81,9 +82,10 @@ class Checkpoints(Settings):
 
 
 def interval(name: str, every: int | str | None) -> tuple[float, float]:
-    """The iterations and the seconds between checkpoints; infinity for the unit that ``every`` does not use.
+    """Return the iterations and the seconds between checkpoints.
 
-    ``name`` is that of ``every`` in the ValueError for text that is neither a number of iterations nor a time.
+    The unit that ``every`` does not use is infinity. Raises ValueError if ``every`` is neither a
+    number of iterations nor a time; the message calls it ``name``.
     """
     if every is None:
         return math.inf, math.inf
@@ -102,9 +104,10 @@ def interval(name: str, every: int | str | None) -> tuple[float, float]:
 
 
 class SharedLooks:
-    """The iterations at which ranks agree on signals and clocks, of which ``next`` is the next; between, they do not communicate.
+    """The iterations at which ranks agree on signals and clocks.
 
-    The seconds to the next one count from ``looked_at``, by ``clock``.
+    ``next`` is the next of them; ranks do not communicate in between. The seconds to the next
+    one count from ``looked_at``, by ``clock``.
     """
 
     def __init__(self, collective: Collective, k: int, clock: Callable[[], float]) -> None:
@@ -112,7 +115,10 @@ class SharedLooks:
         self._k, self.looked_at, self.next = k, clock(), k + 1
 
     def largest(self, k: int, values: Sequence[float], seconds: float = LOOK_SECONDS) -> list[float]:
-        """The largest of each value over the ranks; rank 0 sets the next iteration, at most 4 times as far, in the same message."""
+        """Return the largest of each value over the ranks.
+
+        In the same message, rank 0 sets the next iteration, at most 4 times as far.
+        """
         made, now = k - self._k, self._clock()
         ahead = int(min(max(1.0, made * seconds / max(now - self.looked_at, 1e-9)), 4.0 * made))
         proposed = ahead * (self._collective.rank == 0)
@@ -206,9 +212,11 @@ class CheckpointWriter:
         return None
 
     def end(self, snapshot: Snapshot, good: Snapshot | None) -> str:
-        """Write the last checkpoint: of the end where its points are finite, else of ``good``, unless there is a later one.
+        """Write the last checkpoint; return the reason for a failure, or "" without one.
 
-        The result is why that failed, or "": the run has ended, and keeps its results.
+        It holds the end of the run if its points are finite, else ``good``. Nothing is written
+        if there is a later checkpoint. A failure is not raised, because the run has ended and
+        keeps its results.
         """
         try:
             if self._finite(snapshot):
