@@ -34,7 +34,8 @@ def curve(x: Iterable[float], y: Iterable[float], name: str) -> str:
     places = [(2 + (a - left) * across, HEIGHT - 2 - (b - low) * up) for a, b in points]
     path = " ".join(f"{a:.1f},{b:.1f}" for a, b in places)
     line = f'<polyline points="{path}" fill="none" stroke="#0072b2" stroke-width="1.5"/>'
-    caption = escape(f"{name}: {10**low:.2g} to {10**high:.2g}, iterations {left:g} to {right:g}")
+    first, last = (10 ** points[at][1] for at in (0, -1))
+    caption = escape(f"{name}: {first:.2g} to {last:.2g}, iterations {left:g} to {right:g}")
     picture = f'<svg width="{WIDTH}" height="{HEIGHT}" role="img" aria-label="{caption}">{line}</svg>'
     return f'<figure style="margin:0">{picture}<figcaption><small>{caption}</small></figcaption></figure>'
 

@@ -20,7 +20,7 @@ from tests.architecture.test_imports import NAMES, imports
 from tests.support.source import ROOT, Module, modules
 
 BUDGETS = {
-    "code lines": 31_508,
+    "code lines": 31_509,
     "code lines above 100 characters, in 1,000": 14.8,
     "conditional expressions in 1,000 code lines": 13.8,
     "Any in 1,000 lines": 11.8,
