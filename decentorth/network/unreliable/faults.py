@@ -132,7 +132,10 @@ class Sleep(_Lasting):
 
 @dataclass(frozen=True)
 class Crash(Sleep):
-    """Agents are down as in `Sleep`, and lose their state (`agents.UnreliableAgents`)."""
+    """Agents crash: they are down for a while, and lose their state.
+
+    They are down at the times of `Sleep`; `agents.UnreliableAgents` restores them.
+    """
 
 
 @dataclass(frozen=True)
