@@ -93,12 +93,12 @@ def fastest_weights(graph: nx.Graph[int] | Adjacency, nonnegative: bool = True) 
 
 
 def fmmc_weights(graph: nx.Graph[int] | Adjacency) -> Weights:
-    """The fastest mixing W >= 0, shape (n, n). `fastest_weights` also gives the certificate, and names the errors."""
+    """The fastest mixing W >= 0, shape (n, n). See `fastest_weights` for its certificate and its errors."""
     return fastest_weights(graph).W
 
 
 def fdla_weights(graph: nx.Graph[int] | Adjacency) -> Weights:
-    """The fastest averaging W with weights of any sign, shape (n, n). `fastest_weights` names the errors."""
+    """The fastest averaging W with weights of any sign, shape (n, n). See `fastest_weights` for the errors."""
     return fastest_weights(graph, nonnegative=False).W
 
 
