@@ -151,6 +151,7 @@ def test_split_features_are_scaled_by_their_agents(folder: Path, missing: bool) 
 
 
 def test_sites_in_python_are_scaled_as_files(folder: Path) -> None:
+    assert do.problems.PCASettings(scale=np.True_).scale is True  # type: ignore[arg-type]  # NumPy's truth
     columns = Columns(exclude=("sex",))
     from_frames = problems.PCA.from_sites(frames(missing=True), 2, columns=columns, scale=True, missing="mean")
     from_files = problems.PCA.from_sites(FILES, 2, columns=columns, scale=True, missing="mean")

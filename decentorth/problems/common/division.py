@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypedDict
 
+import numpy as np
+
 from ...protocols import Array, Collective, Index
 from ...settings import Count, Form, Positive, Settings
 from ..base import AgentProblem, Deferred, Outline, View
@@ -31,8 +33,8 @@ Centering = Annotated[bool, "Subtract from each column its mean over all samples
 
 def _switch(value: object) -> bool:
     """A value of ``scale``; a TypeError for the number that it was once."""
-    if type(value) is bool:
-        return value
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
     cure = "to divide all samples by one number give divide_by"
     raise TypeError(f"scale must be true or false, got {value!r}: {cure}")
 
@@ -130,8 +132,8 @@ class Divided(Sourced):
         return self._drawn(n_agents, seed)
 
     def _drawn(self, n_agents: int, seed: int) -> SampleSource:
-        """Generated samples."""
-        raise NotImplementedError
+        """Generated samples, for settings that generate samples of the form of a file's."""
+        raise NotImplementedError  # the others read files alone, or generate their problem in ways of their own
 
     @property
     def wanted(self) -> Wanted:
