@@ -4,11 +4,13 @@
     python -m benchmarks                                        # more repetitions, sizes and cells; under an hour
     python -m benchmarks --rows centralized floors --peers none
 
-Works that are compared are done in turn, in blocks, with one BLAS thread: a row has the median ratio over the blocks and its range.
-Below 1 decentorth is ahead. Seconds are of the processor unless a row says wall time. The report, a figure and the numbers go to
-``--out``, in a folder for the kind of machine; each row also shows its latest earlier ratio there. Peers run in environments of
-their own, made there from ``benchmarks/peers/*.txt`` (geoopt's has torch, 5 GB on Linux); a peer that cannot be installed, or does
-not reach an answer, is named with the reason, and Ctrl-C ends the measurements, not the report.
+Works that are compared are done in turn, in blocks, with one BLAS thread: a row has the median
+ratio over the blocks and its range. Below 1 decentorth is ahead. Seconds are of the processor
+unless a row says wall time. The report, a figure and the numbers go to ``--out``, in a folder for
+the kind of machine; each row also shows its latest earlier ratio there. Peers run in environments
+of their own, made there from ``benchmarks/peers/*.txt`` (geoopt's has torch, 5 GB on Linux); a peer
+that cannot be installed, or does not reach an answer, is named with the reason, and Ctrl-C ends the
+measurements, not the report.
 """
 
 from __future__ import annotations
@@ -62,13 +64,34 @@ class Parser(argparse.ArgumentParser):
 def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     """The checked flags."""
     parser = Parser(prog="python -m benchmarks", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="fewer repetitions, sizes and cells; under 5 minutes")
-    parser.add_argument("--rows", nargs="+", choices=SECTIONS, default=list(SECTIONS), help="the sections (default: all)")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer repetitions, sizes and cells; under 5 minutes"
+    )
+    parser.add_argument(
+        "--rows",
+        nargs="+",
+        choices=SECTIONS,
+        default=list(SECTIONS),
+        help="the sections (default: all)",
+    )
     choices = [*INTERPRETERS, "none"]
-    parser.add_argument("--peers", nargs="+", choices=choices, default=list(INTERPRETERS), help="those to install (default: all)")
+    parser.add_argument(
+        "--peers",
+        nargs="+",
+        choices=choices,
+        default=list(INTERPRETERS),
+        help="those to install (default: all)",
+    )
     out = Path(__file__).parent / "results"
-    parser.add_argument("--out", type=Path, default=out, help="the folder of reports, numbers and environments")
-    parser.add_argument("--note", action="append", default=[], help="a sentence for the report, such as what else was running")
+    parser.add_argument(
+        "--out", type=Path, default=out, help="the folder of reports, numbers and environments"
+    )
+    parser.add_argument(
+        "--note",
+        action="append",
+        default=[],
+        help="a sentence for the report, such as what else was running",
+    )
     given = parser.parse_args(words)
     if "none" in given.peers and len(given.peers) > 1:
         parser.error("--peers none stands alone: name the peers, or none")

@@ -1,15 +1,19 @@
-"""Automatic steps, constant and growing, against the best constant one: iterations for every exact method, problem and graph.
+"""Automatic steps, constant and growing, against the best constant one: iterations for every exact
+method, problem and graph.
 
-    python benchmarks/auto_steps.py [--problem "PCA, digits by label"] [--seed 0] [--limit 12000] [method ...]
-    python benchmarks/auto_steps.py --seed 3 --problem "PCA, offset" --problem "Procrustes, 30 x 4" [method ...]
-    python benchmarks/auto_steps.py --random 1000 [--limit 400] [method ...]
+    python benchmarks/auto_steps.py [--problem "PCA, digits by label"] [--seed 0] [--limit 12000]
+    [method ...] python benchmarks/auto_steps.py --seed 3 --problem "PCA, offset" --problem
+    "Procrustes, 30 x 4" [method ...] python benchmarks/auto_steps.py --random 1000 [--limit 400]
+    [method ...]
 
-For each problem and graph each method runs with ``step_size="constant"``, with ``"growing"`` (what ``"auto"`` is here) and with
-constant steps about the first, in the same order of communication, of which the best is the tuned step. Printed, as a table in
-Markdown: iterations(constant) / iterations(tuned) → iterations(growing) / iterations(tuned). Iterations are counted to 1 %, until
+For each problem and graph each method runs with ``step_size="constant"``, with ``"growing"`` (what
+``"auto"`` is here) and with constant steps about the first, in the same order of communication, of
+which the best is the tuned step. Printed, as a table in Markdown: iterations(constant) /
+iterations(tuned) → iterations(growing) / iterations(tuned). Iterations are counted to 1 %, until
 the gradient norm at the projected mean and the consensus error are small.
 
-With ``--random`` both run on that many random problems, graphs and scales from 1e-6 to 1e6, and divergences are counted.
+With ``--random`` both run on that many random problems, graphs and scales from 1e-6 to 1e6, and
+divergences are counted.
 """
 
 from __future__ import annotations
@@ -50,13 +54,18 @@ def procrustes(seed: int) -> Any:
 def offset(seed: int) -> PCA:
     """Ten agents whose samples have means far from zero and from each other."""
     rng = np.random.default_rng((seed, 5))
-    return PCA([rng.standard_normal((30, 12)) + 3 * rng.standard_normal(12) for _ in range(AGENTS)], 3)
+    return PCA(
+        [rng.standard_normal((30, 12)) + 3 * rng.standard_normal(12) for _ in range(AGENTS)], 3
+    )
 
 
 def one_large(seed: int) -> PCA:
     """Ten agents, of which the first has data 30 times as large as the others."""
     rng = np.random.default_rng((seed, 6))
-    return PCA([(30.0 if agent == 0 else 1.0) * rng.standard_normal((20, 15)) for agent in range(AGENTS)], 2)
+    return PCA(
+        [(30.0 if agent == 0 else 1.0) * rng.standard_normal((20, 15)) for agent in range(AGENTS)],
+        2,
+    )
 
 
 def sized(seed: int) -> Procrustes:
@@ -70,17 +79,26 @@ PROBLEMS: dict[str, Callable[[int], Any]] = {
     "Procrustes": procrustes,
     "PCA, synthetic": lambda seed: PCASettings(data="synthetic").problem(AGENTS, seed),
     "PCA, digits even": lambda seed: PCASettings(weighting="agents").problem(AGENTS, seed),
-    "PCA, digits by label": lambda seed: PCASettings(partition="by-label", weighting="agents").problem(AGENTS, seed),
-    "PCA, digits centred by label": lambda seed: PCASettings(center=True, partition="by-label", rank=5).problem(AGENTS, seed),
-    "matrix completion": lambda seed: MatrixCompletionSettings(dimension=40, rank=3).problem(AGENTS, seed),
+    "PCA, digits by label": lambda seed: PCASettings(
+        partition="by-label", weighting="agents"
+    ).problem(AGENTS, seed),
+    "PCA, digits centred by label": lambda seed: PCASettings(
+        center=True, partition="by-label", rank=5
+    ).problem(AGENTS, seed),
+    "matrix completion": lambda seed: MatrixCompletionSettings(dimension=40, rank=3).problem(
+        AGENTS, seed
+    ),
 }
 FURTHER: dict[str, Callable[[int], Any]] = {
     "PCA, offset": offset,
     "PCA, one large": one_large,
-    "matrix completion, 30 x 2": lambda seed: MatrixCompletionSettings(dimension=30, rank=2).problem(AGENTS, seed),
+    "matrix completion, 30 x 2": lambda seed: MatrixCompletionSettings(
+        dimension=30, rank=2
+    ).problem(AGENTS, seed),
     "Procrustes, 30 x 4": sized,
 }
-"""Harder problems. The rule for growing steps was chosen on cells with seed 0; with another seed they are held out."""
+"""Harder problems. The rule for growing steps was chosen on cells with seed 0; with another seed
+they are held out."""
 GRAPHS: dict[str, Callable[[int], Any]] = {
     "ring": lambda seed: tp.metropolis_weights(tp.ring(AGENTS)),
     "random": lambda seed: tp.metropolis_weights(tp.erdos_renyi(AGENTS, 0.4, seed=seed)),
@@ -100,11 +118,16 @@ class Task(NamedTuple):
 
 
 def iterations(run: Run, limit: int) -> float:
-    """Iterations until the gradient norm at the projected mean and the consensus error are at most the tolerance; else infinite.
+    """Iterations until the gradient norm at the projected mean and the consensus error are at most
+    the tolerance; else infinite.
 
-    The former relative to the mean objective's Lipschitz constant where that is above 1, so that a scaled problem is asked no more.
+    The former relative to the mean objective's Lipschitz constant where that is above 1, so that a
+    scaled problem is asked no more.
     """
-    problem, scale = run.problem, max(1.0, float(run.problem.lipschitz.mean()) if hasattr(run.problem, "lipschitz") else 1.0)
+    problem, scale = (
+        run.problem,
+        max(1.0, float(run.problem.lipschitz.mean()) if hasattr(run.problem, "lipschitz") else 1.0),
+    )
     due = 0
     with np.errstate(all="ignore"):
         for state in run.states():
@@ -114,7 +137,9 @@ def iterations(run: Run, limit: int) -> float:
                 mean = state.x.mean(0)
                 hat = problem.constraint.project(mean[None])
                 gradient = problem.gradient(np.repeat(hat, len(state.x), axis=0)).mean(0)[None]
-                small = np.linalg.norm(problem.constraint.tangent(hat, gradient)) <= TOLERANCE * scale
+                small = (
+                    np.linalg.norm(problem.constraint.tangent(hat, gradient)) <= TOLERANCE * scale
+                )
                 if small and np.linalg.norm(state.x - mean) <= TOLERANCE * math.sqrt(len(state.x)):
                     return float(state.k)
                 due = state.k + max(1, state.k // 100)
@@ -124,10 +149,11 @@ def iterations(run: Run, limit: int) -> float:
 
 
 def tuned(automatic: float, count: Callable[[float, float], float]) -> float:
-    """The fewest iterations with a constant step, from those with the automatic one and ``count(multiple of it, limit)``.
+    """The fewest iterations with a constant step, from those with the automatic one and
+    ``count(multiple of it, limit)``.
 
-    The search goes up by factors of two until two in a row are no better, down while that is better, and then to the best one's
-    neighbours by factors of sqrt(2).
+    The search goes up by factors of two until two in a row are no better, down while that is
+    better, and then to the best one's neighbours by factors of sqrt(2).
     """
     found = {0: automatic}
 
@@ -148,7 +174,8 @@ def tuned(automatic: float, count: Callable[[float, float], float]) -> float:
 
 
 def ratio(task: Task) -> tuple[Task, float, float, float]:
-    """The task, iterations with the constant automatic step, with growing ones and with the best constant step found."""
+    """The task, iterations with the constant automatic step, with growing ones and with the best
+    constant step found."""
     method = registry.algorithms.get(task.method)(step_size="constant")
     problem, W = (PROBLEMS | FURTHER)[task.problem](task.seed), GRAPHS[task.graph](task.seed)
 
@@ -167,7 +194,12 @@ def ratio(task: Task) -> tuple[Task, float, float, float]:
             return iterations(run(replace(resolved, **numbers)), int(min(limit, task.limit)))
 
         first = iterations(automatic, task.limit)
-        return task, first, iterations(run(replace(resolved, step_size="growing")), task.limit), tuned(first, count)
+        return (
+            task,
+            first,
+            iterations(run(replace(resolved, step_size="growing")), task.limit),
+            tuned(first, count),
+        )
 
 
 def table(methods: Iterable[str], outcomes: Iterable[tuple[Task, float, float, float]]) -> None:
@@ -190,7 +222,10 @@ def table(methods: Iterable[str], outcomes: Iterable[tuple[Task, float, float, f
             f"above 1.5 in {sum(one > 1.5 for one in ratios)} of {len(ratios)} cells"
         )
     lost = [grown / constant for constant, grown in cells if math.isfinite(constant)]
-    print(f"growing over constant: worst {max(lost):.2f}, above 1.2 in {sum(one > 1.2 for one in lost)} cells")
+    print(
+        f"growing over constant: worst {max(lost):.2f}, above 1.2 in "
+        f"{sum(one > 1.2 for one in lost)} cells"
+    )
 
 
 def random_case(seed: int) -> tuple[Any, Any]:
@@ -207,7 +242,10 @@ def random_case(seed: int) -> tuple[Any, Any]:
         problem: Any = PCA([scale * a for a in data], r)
     else:
         far = 100.0 if rng.random() < 0.2 else 1.0
-        problem = Procrustes([scale * a for a in data], [far * scale * rng.standard_normal((r, len(a))) for a in data])
+        problem = Procrustes(
+            [scale * a for a in data],
+            [far * scale * rng.standard_normal((r, len(a))) for a in data],
+        )
     graphs = (
         lambda: tp.metropolis_weights(tp.ring(n)),
         lambda: tp.uniform_weights(tp.ring(n)),
@@ -225,7 +263,13 @@ def outcome(task: tuple[str, int, int]) -> list[tuple[bool, float]]:
     found = []
     for step in ("constant", "growing"):
         result = solve(
-            problem, registry.algorithms.get(name)(step_size=step), W, iterations=limit, seed=seed, rows=50, comm="serial"
+            problem,
+            registry.algorithms.get(name)(step_size=step),
+            W,
+            iterations=limit,
+            seed=seed,
+            rows=50,
+            comm="serial",
         )
         found.append((result.status == "diverged", float(result.row.values["gradient_norm"])))
     return found
@@ -233,10 +277,15 @@ def outcome(task: tuple[str, int, int]) -> list[tuple[bool, float]]:
 
 def main() -> None:
     """Print the table, or the counts of divergences."""
-    arguments = argparse.ArgumentParser(description="Automatic steps, constant and growing, against the best constant ones.")
+    arguments = argparse.ArgumentParser(
+        description="Automatic steps, constant and growing, against the best constant ones."
+    )
     arguments.add_argument("methods", nargs="*", default=METHODS)
     arguments.add_argument(
-        "--problem", action="append", choices=PROBLEMS | FURTHER, help="several times for several; by default all"
+        "--problem",
+        action="append",
+        choices=PROBLEMS | FURTHER,
+        help="several times for several; by default all",
     )
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--limit", type=int, default=12_000)
@@ -245,16 +294,32 @@ def main() -> None:
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         if not given.random:
             cells = product(given.problem or PROBLEMS, GRAPHS, given.methods)
-            table(given.methods, pool.map(ratio, [Task(m, problem, graph, given.seed, given.limit) for problem, graph, m in cells]))
+            table(
+                given.methods,
+                pool.map(
+                    ratio,
+                    [
+                        Task(m, problem, graph, given.seed, given.limit)
+                        for problem, graph, m in cells
+                    ],
+                ),
+            )
             return
         for method in given.methods:
-            ends = list(pool.map(outcome, [(method, seed, given.limit) for seed in range(given.random)], chunksize=10))
+            ends = list(
+                pool.map(
+                    outcome,
+                    [(method, seed, given.limit) for seed in range(given.random)],
+                    chunksize=10,
+                )
+            )
             lost = [sum(end[which][0] for end in ends) for which in (0, 1)]
             nearer = sum(grown < constant / 3.0 for (_, constant), (_, grown) in ends)
             farther = sum(grown > constant * 3.0 for (_, constant), (_, grown) in ends)
             print(
-                f"{method}: of {given.random} problems diverged: constant {lost[0]}, growing {lost[1]}; the gradient after "
-                f"{given.limit} iterations is less than a third with growing {nearer} times, with constant {farther} times"
+                f"{method}: of {given.random} problems diverged: constant {lost[0]}, growing "
+                f"{lost[1]}; the gradient after {given.limit} iterations is less than a third "
+                f"with growing {nearer} times, with constant {farther} times"
             )
 
 

@@ -1,4 +1,5 @@
-"""The time of a loop over agents, in units of one call for all of them: gradients of 10 agents of 64 x 10.
+"""The time of a loop over agents, in units of one call for all of them: gradients of 10 agents of
+64 x 10.
 
 python benchmarks/autodiff.py jax | torch
 """
@@ -17,7 +18,9 @@ else:
     import torch as xp
 
 samples = np.random.default_rng(0).standard_normal((10, 20, 64))
-problem = do.problems.from_function(lambda a, x: xp.tanh(a @ x).sum(), do.sets.Stiefel(64, 10), data=samples, backend=library)
+problem = do.problems.from_function(
+    lambda a, x: xp.tanh(a @ x).sum(), do.sets.Stiefel(64, 10), data=samples, backend=library
+)
 x = np.repeat(problem.start(0)[None], 10, axis=0)
 alone = [problem.restrict(slice(i, i + 1)) for i in range(10)]
 

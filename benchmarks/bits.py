@@ -1,4 +1,5 @@
-"""The bits of many short runs, written to a file and compared with an earlier file: the judge of a change that is to keep them all.
+"""The bits of many short runs, written to a file and compared with an earlier file: the judge of a
+change that is to keep them all.
 
 Write a file before the change, and compare with it after the change, in one process and on ranks:
 
@@ -7,14 +8,17 @@ Write a file before the change, and compare with it after the change, in one pro
     mpirun -n 3 python benchmarks/bits.py after3.json --against before.json
     mpirun -n 10 python benchmarks/bits.py after10.json --against before.json
 
-All four must agree, because bits do not depend on the number of ranks. A comparison prints each difference with the commands that
-show it; the exit code is 1 where there is one, or where a run fails. On ranks, runs with fewer agents than ranks are left out.
-The bits depend on the machine and on the versions of NumPy, SciPy and BLAS, so a file is good for one machine and one environment.
+All four must agree, because bits do not depend on the number of ranks. A comparison prints each
+difference with the commands that show it; the exit code is 1 where there is one, or where a run
+fails. On ranks, runs with fewer agents than ranks are left out. The bits depend on the machine and
+on the versions of NumPy, SciPy and BLAS, so a file is good for one machine and one environment.
 
-The runs are command lines of ``python -m decentorth.run``, which outlive a change of what is inside. `RUNS` has, below the flags of
-a group, one run a line: its name and its other flags; after ``then`` those with which it is resumed from its last checkpoint; after
-``for`` the words that replace the star, one run each. Of a run the file holds how it ended, its counts, and the SHA-256 of its last
-iterates, of all arrays in final.npz, and of history.csv without seconds. A new list of runs needs a first file from the old code.
+The runs are command lines of ``python -m decentorth.run``, which outlive a change of what is
+inside. `RUNS` has, below the flags of a group, one run a line: its name and its other flags; after
+``then`` those with which it is resumed from its last checkpoint; after ``for`` the words that
+replace the star, one run each. Of a run the file holds how it ended, its counts, and the SHA-256 of
+its last iterates, of all arrays in final.npz, and of history.csv without seconds. A new list of
+runs needs a first file from the old code.
 """
 
 from __future__ import annotations
@@ -129,14 +133,21 @@ RUNS = {
 
 
 def commands(folder: Path) -> Iterator[tuple[str, list[str]]]:
-    """The name of every run, and the flags of its command, followed by those of the commands that resume it."""
+    """The name of every run, and the flags of its command, followed by those of the commands that
+    resume it."""
     for common, lines in RUNS.items():
         for line in lines.strip().splitlines():
             form, _, values = line.partition(" for ")
             for value in values.split() or ["*"]:
-                name, _, flags = form.replace("*", value).format(folder=folder).strip().partition(" ")
+                name, _, flags = (
+                    form.replace("*", value).format(folder=folder).strip().partition(" ")
+                )
                 first, *later = f"{common} {flags}".split(" then ")
-                missing = " ".join(f"{flag} {default}" for flag, default in DEFAULTS.items() if flag not in first.split())
+                missing = " ".join(
+                    f"{flag} {default}"
+                    for flag, default in DEFAULTS.items()
+                    if flag not in first.split()
+                )
                 later = [f"{part} --resume {folder / name}" for part in later]
                 yield name, [f"{first} {missing} --overwrite --out {folder / name}", *later]
 
@@ -150,14 +161,23 @@ def outcome(folder: Path) -> dict[str, Any]:
     history = "\n".join(",".join(row[:seconds] + row[seconds + 1 :]) for row in rows)
     with zipfile.ZipFile(folder / "final.npz") as arrays:
         final = b"".join(name.encode() + arrays.read(name) for name in sorted(arrays.namelist()))
-    hashes = {"history_sha256": sha256(history.encode()).hexdigest(), "final_sha256": sha256(final).hexdigest()}
+    hashes = {
+        "history_sha256": sha256(history.encode()).hexdigest(),
+        "final_sha256": sha256(final).hexdigest(),
+    }
     return {name: summary[name] for name in kept} | hashes
 
 
 def main() -> int:
     """Make the runs, compare them and write the file; the exit code."""
-    arguments = argparse.ArgumentParser(description="Write the bits of many short runs to a file, and compare them with another.")
-    arguments.add_argument("out", type=Path, help="the file; the runs' own folders are beside it for as long as they are needed")
+    arguments = argparse.ArgumentParser(
+        description="Write the bits of many short runs to a file, and compare them with another."
+    )
+    arguments.add_argument(
+        "out",
+        type=Path,
+        help="the file; the runs' own folders are beside it for as long as they are needed",
+    )
     arguments.add_argument("--against", type=Path, help="an earlier file")
     given = arguments.parse_args()
     before = json.loads(given.against.read_text()) if given.against else {}
@@ -177,17 +197,32 @@ def main() -> int:
         if 130 in codes:
             return 130  # interrupted
         if RANK == 0:
-            now = found[name] = outcome(folder / name) if set(codes) <= {0, 3} else {"exit codes": codes}
+            now = found[name] = (
+                outcome(folder / name) if set(codes) <= {0, 3} else {"exit codes": codes}
+            )
             expected = before.get(name, now)
-            differences = [f"{of} {expected.get(of)} -> {now[of]}" for of in now if now[of] != expected.get(of)]
+            differences = [
+                f"{of} {expected.get(of)} -> {now[of]}" for of in now if now[of] != expected.get(of)
+            ]
             if differences or "exit codes" in now:
                 wrong.append(name)
-                print(f"{name}: {'; '.join(differences) or f'failed, {now}'}", *parts, sep="\n    ", flush=True)
+                print(
+                    f"{name}: {'; '.join(differences) or f'failed, {now}'}",
+                    *parts,
+                    sep="\n    ",
+                    flush=True,
+                )
     if RANK == 0:
         shutil.rmtree(folder)
         given.out.write_text(json.dumps(found, indent=1) + "\n")
-        wrong += [f"{name} (only in {given.against})" for name in sorted(before.keys() - dict(commands(folder)))]
-        print(f"{len(found)} runs, {len(before.keys() & found)} compared, {RANKS} ranks, {time.perf_counter() - begun:.0f} s")
+        wrong += [
+            f"{name} (only in {given.against})"
+            for name in sorted(before.keys() - dict(commands(folder)))
+        ]
+        print(
+            f"{len(found)} runs, {len(before.keys() & found)} compared, {RANKS} ranks, "
+            f"{time.perf_counter() - begun:.0f} s"
+        )
         print(f"differ or failed: {', '.join(wrong) or 'none'}")
     return int(bool(wrong))
 

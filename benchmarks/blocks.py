@@ -1,10 +1,12 @@
-"""What an iteration of RSSM costs with l blocks of columns: counted operations and seconds, n = 2000, p = 500.
+"""What an iteration of RSSM costs with l blocks of columns: counted operations and seconds, n =
+2000, p = 500.
 
     python benchmarks/blocks.py
     python benchmarks/blocks.py 1000 200 500    # n, p, samples
 
-Robust subspace recovery of Gaussian samples. One BLAS thread; processor time, the best of several. RSM moves all columns, which for
-l = 2 RSSM does too. Beside each number stands what it is times l, which does not change if the cost falls as 1/l.
+Robust subspace recovery of Gaussian samples. One BLAS thread; processor time, the best of several.
+RSM moves all columns, which for l = 2 RSSM does too. Beside each number stands what it is times l,
+which does not change if the cost falls as 1/l.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ def main(n: int = 2000, p: int = 500, samples: int = 2000) -> None:
     problem = RobustSubspaceRecovery([rng.standard_normal((samples, n))], n - p)
     x0 = problem.constraint.random(rng)[None]
     print(
-        f"n = {n}, p = {p}, {samples} samples\n| | Mflop | times l | ms | times l | of these (15), (16) | times l |\n|" + "---|" * 7
+        f"n = {n}, p = {p}, {samples} samples\n| | Mflop | times l | ms | times l | of these "
+        "(15), (16) | times l |\n|" + "---|" * 7
     )
     flops, milliseconds = measure(problem, RSM(step_size=1e-3), x0)
     print(f"| RSM | {flops:.0f} | | {milliseconds:.1f} | | | |")
@@ -62,7 +65,10 @@ def main(n: int = 2000, p: int = 500, samples: int = 2000) -> None:
         v = 1e-3 * rng.standard_normal((1, n, len(columns)))
         move = best(lambda columns=columns, v=v: problem.constraint.move_columns(x0, columns, v))
         shown = (flops, milliseconds, move)
-        cells = " | ".join(f"{value:.{digits}f} | {blocks * value:.0f}" for value, digits in zip(shown, (0, 1, 1), strict=True))
+        cells = " | ".join(
+            f"{value:.{digits}f} | {blocks * value:.0f}"
+            for value, digits in zip(shown, (0, 1, 1), strict=True)
+        )
         print(f"| l = {blocks} | {cells} |", flush=True)
 
 

@@ -1,4 +1,5 @@
-"""Cost of an iteration of 1,000 agents on bad networks against a good one: DRFGT on Procrustes 50 x 20 over a ring, one process.
+"""Cost of an iteration of 1,000 agents on bad networks against a good one: DRFGT on Procrustes 50 x
+20 over a ring, one process.
 
     python benchmarks/channel.py
 
@@ -38,7 +39,10 @@ def main() -> None:
     problem = ProcrustesSettings().problem(AGENTS, 0)
     method = DRFGT(step_size=1e-6, penalty=10.0)
     channels = {"good network": None, **{written: Channel(written) for written in FAULTS}}
-    runs = {name: set_up(problem, method, W, channel=channel, comm="serial").states() for name, channel in channels.items()}
+    runs = {
+        name: set_up(problem, method, W, channel=channel, comm="serial").states()
+        for name, channel in channels.items()
+    }
     least = dict.fromkeys(runs, float("inf"))
     for turn in range(TURNS + 1):
         for name, states in runs.items():

@@ -1,11 +1,11 @@
-"""What a checkpoint costs against its size: written and read, beside a plain file of as many bytes with one fsync, and beside
-their SHA-256. Wall time (processor time).
+"""What a checkpoint costs against its size: written and read, beside a plain file of as many bytes
+with one fsync, and beside their SHA-256. Wall time (processor time).
 
     python benchmarks/checkpoints.py [FOLDER]
     mpirun -n 3 python benchmarks/checkpoints.py [FOLDER]
 
-States of DRFGT on 50 x 20 (three such arrays an agent). The page cache is warm when files are read. Medians of five; ranks
-write at the same time, and the plain file is rank 0's.
+States of DRFGT on 50 x 20 (three such arrays an agent). The page cache is warm when files are read.
+Medians of five; ranks write at the same time, and the plain file is rank 0's.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def main() -> None:
             back = median((root / "plain").read_bytes)
             hashed = median(lambda: hashlib.sha256(data).digest())  # noqa: B023
             print(
-                f"{n:6d} agents, {size / 1e6:6.2f} MB: written in {write}, a plain file {floor}; read in {read}, plain {back}; "
-                f"SHA-256 {hashed}",
+                f"{n:6d} agents, {size / 1e6:6.2f} MB: written in {write}, a plain file {floor}; "
+                f"read in {read}, plain {back}; SHA-256 {hashed}",
                 flush=True,
             )
         communicator.allgather_bytes(b"")

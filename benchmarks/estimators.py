@@ -2,9 +2,10 @@
 
     python benchmarks/estimators.py [answers] [streams] [large]
 
-answers: the largest difference of the directions, five agents on a ring. streams: rounds of `PCA` from the last answer, as a share
-of those from random starts, over ten windows of fresh samples or ten batches. large: processor seconds of `PCA.fit` for 2000 x 2000
-samples beside scikit-learn's default, in turn, with one BLAS thread, and the distance of both subspaces from that of LAPACK.
+answers: the largest difference of the directions, five agents on a ring. streams: rounds of `PCA`
+from the last answer, as a share of those from random starts, over ten windows of fresh samples or
+ten batches. large: processor seconds of `PCA.fit` for 2000 x 2000 samples beside scikit-learn's
+default, in turn, with one BLAS thread, and the distance of both subspaces from that of LAPACK.
 """
 
 from __future__ import annotations
@@ -52,11 +53,15 @@ def answers() -> None:
     rng = np.random.default_rng(0)
     kinds, numbers = rng.integers(0, 4, 600), rng.standard_normal((600, 2))
     A = np.column_stack((np.eye(4)[kinds], numbers, numbers.sum(1)))
-    B = np.column_stack((numbers[:, 0] + rng.standard_normal(600), kinds + rng.standard_normal(600)))
+    B = np.column_stack(
+        (numbers[:, 0] + rng.standard_normal(600), kinds + rng.standard_normal(600))
+    )
     pairs = CCA(2, tol=1e-10, random_state=0).fit_agents(parts(A, B), RING)
     scores = sklearn.cross_decomposition.CCA(2, max_iter=5000, tol=1e-14).fit(A, B).transform(A, B)
     expected = [np.corrcoef(u, v)[0, 1] for u, v in zip(scores[0].T, scores[1].T, strict=True)]
-    print(f"correlations of one-hot columns, CCA{np.abs(pairs.correlations_ - expected).max():22.1e}")
+    print(
+        f"correlations of one-hot columns, CCA{np.abs(pairs.correlations_ - expected).max():22.1e}"
+    )
 
     for name, load in (("wine", load_wine), ("iris", load_iris)):
         X, y = load(return_X_y=True)
@@ -69,12 +74,22 @@ def answers() -> None:
     C, cuts = np.cov(X.T, bias=True), (slice(0, 4), slice(4, 8), slice(8, 13))
     vectors = scipy.linalg.eigh(C, scipy.linalg.block_diag(*[C[cut, cut] for cut in cuts]))[1]
     for method in ("generalized_drfgt", "cdadt"):
-        found = MultiviewCCA(2, views=views, algorithm=method, tol=1e-10, random_state=0).fit_agents([x for (x,) in parts(X)], RING)
+        found = MultiviewCCA(
+            2, views=views, algorithm=method, tol=1e-10, random_state=0
+        ).fit_agents([x for (x,) in parts(X)], RING)
         difference = apart(found.components_ * X.std(0), vectors[:, :-3:-1].T * X.std(0))
         print(f"{f'three views of wine, {method}':39}{difference:19.1e}")
 
-    heavy = (rng.laplace(size=(40_000, 3)), rng.exponential(size=(40_000, 1)), rng.standard_t(5, (40_000, 1)))
-    light = (rng.uniform(size=(40_000, 3)), np.sign(rng.standard_normal((40_000, 1))), np.sin(6.3 * rng.random((40_000, 1))))
+    heavy = (
+        rng.laplace(size=(40_000, 3)),
+        rng.exponential(size=(40_000, 1)),
+        rng.standard_t(5, (40_000, 1)),
+    )
+    light = (
+        rng.uniform(size=(40_000, 3)),
+        np.sign(rng.standard_normal((40_000, 1))),
+        np.sin(6.3 * rng.random((40_000, 1))),
+    )
     sources = np.concatenate((*heavy, *light), axis=1)
     mixed = sources @ rng.standard_normal((10, 10))
     found = ICA(random_state=0).fit_agents([x for (x,) in parts(mixed)], RING)
@@ -83,7 +98,8 @@ def answers() -> None:
 
 
 def windows(seed: int, speed: float) -> Iterator[list[Array]]:
-    """Eleven windows of 500 fresh samples in 12 dimensions of each of ten agents, each turned by ``speed``."""
+    """Eleven windows of 500 fresh samples in 12 dimensions of each of ten agents, each turned by
+    ``speed``."""
     rng = np.random.default_rng(seed)
     basis, turn = np.linalg.qr(rng.standard_normal((12, 12)))[0], rng.standard_normal((12, 12))
     turn -= turn.T.copy()
@@ -95,12 +111,22 @@ def windows(seed: int, speed: float) -> Iterator[list[Array]]:
 
 def share(seed: int, tol: float, batches: bool) -> float:
     """The rounds from the last answer over those from random starts."""
-    W, stream, seen = tp.metropolis_weights(tp.ring(10)), PCA(3, tol=tol, random_state=0), [np.empty((0, 12))] * 10
+    W, stream, seen = (
+        tp.metropolis_weights(tp.ring(10)),
+        PCA(3, tol=tol, random_state=0),
+        [np.empty((0, 12))] * 10,
+    )
     rounds = np.zeros(2)
     for number, agents in enumerate(windows(seed, 0.0 if batches else 0.003)):
-        seen = [np.concatenate(both) for both in zip(seen, agents, strict=True)] if batches else agents
+        seen = (
+            [np.concatenate(both) for both in zip(seen, agents, strict=True)] if batches else agents
+        )
         cold = PCA(3, tol=tol, random_state=0).fit_agents(seen, W)
-        warm = stream.partial_fit_agents(agents, W) if batches else stream.fit_agents(agents, W, warm_start=number > 0)
+        warm = (
+            stream.partial_fit_agents(agents, W)
+            if batches
+            else stream.fit_agents(agents, W, warm_start=number > 0)
+        )
         if number > 0:
             rounds += warm.communication_["rounds"], cold.communication_["rounds"]
     return float(rounds[0] / rounds[1])
@@ -116,7 +142,11 @@ def streams() -> None:
 def large() -> None:
     rng = np.random.default_rng(0)
     turn = np.linalg.qr(rng.standard_normal((2000, 2000)))[0]
-    spectra = {"falls by 1 %": 0.99 ** np.arange(2000), "1 / sqrt(k)": np.arange(1, 2001.0) ** -0.5, "white": np.ones(2000)}
+    spectra = {
+        "falls by 1 %": 0.99 ** np.arange(2000),
+        "1 / sqrt(k)": np.arange(1, 2001.0) ** -0.5,
+        "white": np.ones(2000),
+    }
     for name, deviations in spectra.items():
         X = (rng.standard_normal((2000, 2000)) * deviations) @ turn
         exact = sklearn.decomposition.PCA(200, svd_solver="covariance_eigh").fit(X).components_

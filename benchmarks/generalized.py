@@ -3,21 +3,28 @@
     python benchmarks/generalized.py                           # all of it, about a quarter of an hour on a free core
     python benchmarks/generalized.py procrustes answers        # or some of its parts
 
-iterations  GEVP, n = 1000: an iteration of every method at p = 100 and 500 against the floor: the multiplications of its products
-            of order n^2 p (with A, with B, solves with B) and n p^2 at the rate of this machine's product of an n x n and an
-            n x p matrix. Matrices of order p, which are factored or multiplied, are not in it.
+iterations GEVP, n = 1000: an iteration of every method at p = 100 and 500 against the floor: the
+multiplications of its products
+            of order n^2 p (with A, with B, solves with B) and n p^2 at the rate of this machine's
+            product of an n x n and an n x p matrix. Matrices of order p, which are factored or
+            multiplied, are not in it.
 answers     GEVP, n = 1000, p = 100, condition 100 (paper 003's matrices): seconds until the objective at the projection is within
-            1e-6 of the optimum, beside scipy.linalg.eigh and pymanopt, which has no such set and works with y = U x, U^T U = B, on
-            St(n, p) and the Grassmann manifold, the transformation's time included.
+            1e-6 of the optimum, beside scipy.linalg.eigh and pymanopt, which has no such set and
+            works with y = U x, U^T U = B, on St(n, p) and the Grassmann manifold, the
+            transformation's time included.
 large       GEVP, n = 1000, p = 500, paper 003's own size: seconds until the gap is 1e-2, 1e-4 and 1e-6, 40 seconds for each method.
 devices     milliseconds of an iteration with NumPy on one thread, on a GPU in double precision and in single precision (seconds of
-            the clock there), n = p = 500, 1000, 2000 and n = 1000, p = 500; not among the parts that run by themselves.
-procrustes  A 2000 x 500 on St(500, 100): seconds until the Riemannian gradient is 1e-6 of that at the start, beside pymanopt's
-            conjugate gradients and trust regions, and geoopt's RiemannianSGD and RiemannianAdam with the best of a grid of steps.
-            All have the same start, A^T A and A^T B formed beforehand, and gradients by hand rather than by autodiff; pymanopt's
-            objective keeps its last product for the gradient.
+            the clock there), n = p = 500, 1000, 2000 and n = 1000, p = 500; not among the parts
+            that run by themselves.
+procrustes A 2000 x 500 on St(500, 100): seconds until the Riemannian gradient is 1e-6 of that at
+the start, beside pymanopt's
+            conjugate gradients and trust regions, and geoopt's RiemannianSGD and RiemannianAdam
+            with the best of a grid of steps. All have the same start, A^T A and A^T B formed
+            beforehand, and gradients by hand rather than by autodiff; pymanopt's objective keeps
+            its last product for the gradient.
 
-Times are of the processor (one thread), so that other work on the machine counts little; metrics are not in them.
+Times are of the processor (one thread), so that other work on the machine counts little; metrics
+are not in them.
 """
 
 from __future__ import annotations
@@ -70,10 +77,20 @@ METHODS: list[tuple[str, Any, int, int]] = [
     ("landing psi-b", GeneralizedLanding(step_size=1e-3, safe=False), 2, 9),
     ("landing psi-b, safe", GeneralizedLanding(step_size=1e-3), 2, 13),
     ("landing psi-br", GeneralizedLanding(step_size=1e-4, direction="psi-br", safe=False), 3, 10),
-    ("landing riemannian", GeneralizedLanding(step_size=1e-3, direction="riemannian", safe=False), 2, 7),
+    (
+        "landing riemannian",
+        GeneralizedLanding(step_size=1e-3, direction="riemannian", safe=False),
+        2,
+        7,
+    ),
     ("rgd natural, cholesky-qr", RGD(step_size=1e-3, retraction="cholesky-qr"), 2, 10),
     ("rgd natural, polar", RGD(step_size=1e-3), 2, 10),
-    ("rgd euclidean, cholesky-qr", RGD(step_size=1e-2, metric="euclidean", retraction="cholesky-qr"), 2, 11),
+    (
+        "rgd euclidean, cholesky-qr",
+        RGD(step_size=1e-2, metric="euclidean", retraction="cholesky-qr"),
+        2,
+        11,
+    ),
     ("rgd euclidean, polar", RGD(step_size=1e-2, metric="euclidean"), 2, 11),
     ("plam", PLAM(step_size=1e-3, penalty=50.0), 2, 6),
     ("pcal", PCAL(step_size=1e-3, penalty=50.0), 2, 6),
@@ -93,7 +110,9 @@ def iterations(A: np.ndarray, B: np.ndarray) -> None:
                 next(states)
             found = least(lambda states=states: next(states), repeats)
             floor = product * (large + small * p / (2 * N))
-            print(f"  {name:28s} {found:8.2f} ms   floor {floor:7.2f} ms   ratio {found / floor:.2f}")
+            print(
+                f"  {name:28s} {found:8.2f} ms   floor {floor:7.2f} ms   ratio {found / floor:.2f}"
+            )
             states.close()
 
 
@@ -102,7 +121,9 @@ SIZES = ((500, 500), (1000, 500), (1000, 1000), (2000, 2000))
 ITERATED = [METHODS[place] for place in (0, 2, 4, 6, 7, 8)]
 
 
-def devices(names: Sequence[str | None] = DEVICES, sizes: Sequence[tuple[int, int]] = SIZES) -> None:
+def devices(
+    names: Sequence[str | None] = DEVICES, sizes: Sequence[tuple[int, int]] = SIZES
+) -> None:
     for n, p in sizes:
         problem = Unsolved(*pencil(n, CONDITION, 0), p)
         x0 = problem.constraint.random(np.random.default_rng(1))
@@ -122,7 +143,9 @@ def devices(names: Sequence[str | None] = DEVICES, sizes: Sequence[tuple[int, in
                         state = method.step(placed, run.network, run.streams, state)
                     float(state.x[0, 0, 0])
                     spent = 1e3 * (now() - begun) / repeats
-                print(f"n = {n}, p = {p}, {device or 'NumPy'}: {name:28s} {spent:9.3f} ms", flush=True)
+                print(
+                    f"n = {n}, p = {p}, {device or 'NumPy'}: {name:28s} {spent:9.3f} ms", flush=True
+                )
 
 
 def timed(run: Run, every: int = 1) -> Iterator[tuple[Any, float]]:
@@ -189,7 +212,8 @@ def large(A: np.ndarray, B: np.ndarray) -> None:
     p, tolerances = 500, (1e-2, 1e-4, 1e-6)
     problem = Unsolved(A, B, p)
     print(
-        f"GEVP, n = {N}, p = {p}, condition {CONDITION:g}: seconds to a relative gap of {', '.join(f'{t:g}' for t in tolerances)}"
+        f"GEVP, n = {N}, p = {p}, condition {CONDITION:g}: seconds to a relative gap of "
+        f"{', '.join(f'{t:g}' for t in tolerances)}"
     )
     optimum = least_value(A, B, p)
     for method in (
@@ -206,19 +230,37 @@ def large(A: np.ndarray, B: np.ndarray) -> None:
             if state.k % 5 == 0:
                 value = problem.value(problem.constraint.project(state.x))[0]
                 gap = float((value - optimum) / abs(optimum))
-                first |= {tolerance: spent for tolerance in tolerances if gap < tolerance and tolerance not in first}
+                first |= {
+                    tolerance: spent
+                    for tolerance in tolerances
+                    if gap < tolerance and tolerance not in first
+                }
             if len(first) == len(tolerances) or spent > LIMIT or not np.isfinite(gap):
                 break
-        found = " ".join(f"{first[tolerance]:6.1f}" if tolerance in first else "     -" for tolerance in tolerances)
+        found = " ".join(
+            f"{first[tolerance]:6.1f}" if tolerance in first else "     -"
+            for tolerance in tolerances
+        )
         each = 1e3 * spent / max(state.k, 1)
-        print(f"  {told(method):44s} {found}   {each:6.1f} ms an iteration, gap {gap:.0e} after {spent:.0f} s", flush=True)
+        print(
+            f"  {told(method):44s} {found}   {each:6.1f} ms an iteration, gap {gap:.0e} after "
+            f"{spent:.0f} s",
+            flush=True,
+        )
 
 
 def told(method: Any) -> str:
     """A method by what it does and its steps."""
-    names = [getattr(method, name) for name in ("direction", "metric", "retraction") if hasattr(method, name)]
+    names = [
+        getattr(method, name)
+        for name in ("direction", "metric", "retraction")
+        if hasattr(method, name)
+    ]
     unsafe = ["not safe"] if vars(method).get("safe") is False else []
-    return " ".join([type(method).__name__, *names, *unsafe]) + f", {str(method.step_size).partition(':')[0]}"
+    return (
+        " ".join([type(method).__name__, *names, *unsafe])
+        + f", {str(method.step_size).partition(':')[0]}"
+    )
 
 
 def report(method: Any, k: int, seconds: float) -> None:
@@ -226,7 +268,9 @@ def report(method: Any, k: int, seconds: float) -> None:
 
 
 def result(name: str, k: int | None, seconds: float) -> None:
-    reached = f"not reached in {seconds:.2f} s" if k is None else f"{k:5d} iterations {seconds:7.2f} s"
+    reached = (
+        f"not reached in {seconds:.2f} s" if k is None else f"{k:5d} iterations {seconds:7.2f} s"
+    )
     print(f"  {name:44s} {reached}", flush=True)
 
 
@@ -235,7 +279,8 @@ class Reached(Exception):
 
 
 class Quadratic:
-    """f(x) = <x, H x> / 2 - <x, K>, its gradient, and the product H x kept for whoever asks at the same point next."""
+    """f(x) = <x, H x> / 2 - <x, K>, its gradient, and the product H x kept for whoever asks at the
+    same point next."""
 
     def __init__(self, H: np.ndarray, K: np.ndarray | float, enough: float = -np.inf) -> None:
         self.H, self.K, self.enough = H, K, enough
@@ -259,9 +304,13 @@ class Quadratic:
     def pymanopt(self, manifold: Any) -> Any:
         import pymanopt
 
-        cost, gradient = (pymanopt.function.numpy(manifold)(one) for one in (self.value, self.gradient))
+        cost, gradient = (
+            pymanopt.function.numpy(manifold)(one) for one in (self.value, self.gradient)
+        )
         hessian = pymanopt.function.numpy(manifold)(lambda x, v: self.H @ v)
-        return pymanopt.Problem(manifold, cost, euclidean_gradient=gradient, euclidean_hessian=hessian)
+        return pymanopt.Problem(
+            manifold, cost, euclidean_gradient=gradient, euclidean_hessian=hessian
+        )
 
 
 def pymanopt_gevp(A: np.ndarray, B: np.ndarray, x0: np.ndarray, optimum: float) -> None:
@@ -320,13 +369,17 @@ def pymanopt_procrustes(objective: Quadratic, x0: np.ndarray, tolerance: float) 
         for retraction in ("qr", "polar"):
             problem = objective.pymanopt(Stiefel(*x0.shape, retraction=retraction))
             begun = time.process_time()
-            found = optimizer(verbosity=0, min_gradient_norm=tolerance, max_iterations=5000).run(problem, initial_point=x0)
+            found = optimizer(verbosity=0, min_gradient_norm=tolerance, max_iterations=5000).run(
+                problem, initial_point=x0
+            )
             reached = found.gradient_norm < tolerance
             name = f"pymanopt {optimizer.__name__}, {retraction}"
             result(name, found.iterations if reached else None, time.process_time() - begun)
 
 
-def geoopt_procrustes(objective: Quadratic, x0: np.ndarray, size: Callable[[np.ndarray], float]) -> None:
+def geoopt_procrustes(
+    objective: Quadratic, x0: np.ndarray, size: Callable[[np.ndarray], float]
+) -> None:
     """geoopt with each kind's step that has come closest after 200 iterations."""
     try:
         import geoopt
@@ -339,7 +392,10 @@ def geoopt_procrustes(objective: Quadratic, x0: np.ndarray, size: Callable[[np.n
     manifold = geoopt.EuclideanStiefel()
     steepest = float(np.linalg.eigvalsh(objective.H)[-1])
     kinds: dict[str, tuple[Callable[..., Any], Sequence[float]]] = {
-        "RiemannianSGD": (geoopt.optim.RiemannianSGD, [c / steepest for c in (0.25, 0.5, 1.0, 2.0)]),
+        "RiemannianSGD": (
+            geoopt.optim.RiemannianSGD,
+            [c / steepest for c in (0.25, 0.5, 1.0, 2.0)],
+        ),
         "RiemannianSGD, momentum 0.9": (
             lambda *given, **more: geoopt.optim.RiemannianSGD(*given, momentum=0.9, **more),
             [c / steepest for c in (0.05, 0.1, 0.2, 0.4)],
@@ -368,7 +424,9 @@ def geoopt_procrustes(objective: Quadratic, x0: np.ndarray, size: Callable[[np.n
     for name, (kind, rates) in kinds.items():
         best = min(rates, key=lambda step, kind=kind: descend(kind, step, 200)[2])
         k, spent, left = descend(kind, best, 6000)
-        result(f"geoopt {name}, lr {best:.2g}, best of {len(rates)}", k if left < 1e-6 else None, spent)
+        result(
+            f"geoopt {name}, lr {best:.2g}, best of {len(rates)}", k if left < 1e-6 else None, spent
+        )
 
 
 def main(*parts: str) -> None:

@@ -1,10 +1,12 @@
-"""One in-process DRFGT iteration (10 agents, 50 x 20, ring) against the same iteration written as straight NumPy.
+"""One in-process DRFGT iteration (10 agents, 50 x 20, ring) against the same iteration written as
+straight NumPy.
 
     python benchmarks/iteration.py
 
-Both are timed in turn, in blocks, in one process; the ratio of each pair of neighbouring blocks is taken, and its median printed.
-The runner's own overhead is what is left of an iteration when the algorithm does nothing. Last, what agents that decide about the
-end themselves (`stopping.LocalMaximum`) add to an iteration of 10 and of 1,000 agents.
+Both are timed in turn, in blocks, in one process; the ratio of each pair of neighbouring blocks is
+taken, and its median printed. The runner's own overhead is what is left of an iteration when the
+algorithm does nothing. Last, what agents that decide about the end themselves
+(`stopping.LocalMaximum`) add to an iteration of 10 and of 1,000 agents.
 """
 
 from __future__ import annotations
@@ -33,9 +35,12 @@ BLOCKS, PER_BLOCK = 60, 200
 
 
 class Straight:
-    """DRFGT on Procrustes with nothing around it: the arrays of all agents, plain NumPy, one sparse product per array."""
+    """DRFGT on Procrustes with nothing around it: the arrays of all agents, plain NumPy, one sparse
+    product per array."""
 
-    def __init__(self, A: np.ndarray, Bt: np.ndarray, W: csr_array, x0: np.ndarray, alpha: float, lam: float) -> None:
+    def __init__(
+        self, A: np.ndarray, Bt: np.ndarray, W: csr_array, x0: np.ndarray, alpha: float, lam: float
+    ) -> None:
         self.A, self.Bt, self.W, self.alpha, self.lam = A, Bt, W, alpha, lam
         self.x = np.repeat(x0[None], len(A), axis=0)
         self.field = self.landing(self.x)
@@ -59,7 +64,8 @@ class Straight:
 
 
 class StraightFused(Straight):
-    """The same with the landing field in two products instead of four, as the package computes it."""
+    """The same with the landing field in two products instead of four, as the package computes
+    it."""
 
     def landing(self, x: np.ndarray) -> np.ndarray:
         r = x.shape[2]
@@ -93,7 +99,8 @@ class _Idle:
 
 
 def deciding(W: Any, rows: int, blocks: int) -> str:
-    """An attempt of agents to agree about the end, its share of the iterations between two attempts, and of their bytes."""
+    """An attempt of agents to agree about the end, its share of the iterations between two
+    attempts, and of their bytes."""
     n = W.shape[0]
     a, b = published_rows(slice(0, n), n, 50, 20, 0) if n == 10 else _drawn(n, rows)
     run = set_up(Procrustes(a, b), DRFGT(step_size=1e-4, penalty=10.0), W, comm="serial")
@@ -115,15 +122,17 @@ def deciding(W: Any, rows: int, blocks: int) -> str:
     each = agreement.tally.bytes / agreement.tally.attempts / agreement.every
     share = each / ((run.network.bytes - agreement.tally.bytes) / state.k)
     return (
-        f"agents that decide, {n:5d}: {attempt * 1e6:8.0f} us every {agreement.every} iterations of {one * 1e6:.0f} us: "
-        f"{attempt / agreement.every * 1e6:.2f} us an iteration, {attempt / agreement.every / one:.2%} of its time, "
-        f"{share:.2%} of its bytes"
+        f"agents that decide, {n:5d}: {attempt * 1e6:8.0f} us every {agreement.every} iterations "
+        f"of {one * 1e6:.0f} us: {attempt / agreement.every * 1e6:.2f} us an iteration, "
+        f"{attempt / agreement.every / one:.2%} of its time, {share:.2%} of its bytes"
     )
 
 
 def _drawn(n: int, rows: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
     rng = np.random.default_rng(0)
-    return [rng.standard_normal((rows, 50)) for _ in range(n)], [rng.standard_normal((20, rows)) for _ in range(n)]
+    return [rng.standard_normal((rows, 50)) for _ in range(n)], [
+        rng.standard_normal((20, rows)) for _ in range(n)
+    ]
 
 
 def main() -> None:
@@ -159,14 +168,18 @@ def main() -> None:
         gap = max(np.abs(state.x - other.x).max() for other in plain.values())
         idle = set_up(problem, _Idle(), W, comm="serial")
         begun = time.perf_counter()
-        parts = Parts(idle.problem, _Idle(), idle.network, idle.collective, idle.streams, idle.start, _Idle())
+        parts = Parts(
+            idle.problem, _Idle(), idle.network, idle.collective, idle.streams, idle.start, _Idle()
+        )
         run_loop(parts, Options(iterations=100_000, rows=2))
         overhead = (time.perf_counter() - begun) / 100_000
     print(f"largest difference of the iterates after {BLOCKS * PER_BLOCK} iterations: {gap:.1e}")
     for name, seconds in times.items():
         print(f"{name:32s} {statistics.median(seconds) / PER_BLOCK * 1e6:8.1f} us an iteration")
     for name in plain:
-        ratio = statistics.median(ours / theirs for ours, theirs in zip(times["decentorth"], times[name], strict=True))
+        ratio = statistics.median(
+            ours / theirs for ours, theirs in zip(times["decentorth"], times[name], strict=True)
+        )
         print(f"ratio decentorth / {name}: {ratio:.3f}")
     print(f"runner overhead without metrics: {overhead * 1e6:.2f} us an iteration")
     print(deciding(tp.uniform_weights(tp.ring(10)), 10, 200))

@@ -3,12 +3,14 @@
     python benchmarks/many_agents.py
     python benchmarks/many_agents.py 100000
 
-The first compares 10,000 agents of 50 x 20 with 1,000. Each size runs in a process of its own (peak memory is a process's), three
-times in turn; the ratio of the medians is printed. Memory beyond the problem's data is counted in state-sized arrays
-(n x 50 x 20 float64), as NumPy reports its allocations.
+The first compares 10,000 agents of 50 x 20 with 1,000. Each size runs in a process of its own (peak
+memory is a process's), three times in turn; the ratio of the medians is printed. Memory beyond the
+problem's data is counted in state-sized arrays (n x 50 x 20 float64), as NumPy reports its
+allocations.
 
-The second has so many agents of 10 x 3: the processor's time of an iteration, of its mixing and its matrix products alone, and of
-what is beyond them, in alternating blocks. The number of agents is that of a torus (1000, 10000 or 100000).
+The second has so many agents of 10 x 3: the processor's time of an iteration, of its mixing and its
+matrix products alone, and of what is beyond them, in alternating blocks. The number of agents is
+that of a torus (1000, 10000 or 100000).
 """
 
 from __future__ import annotations
@@ -33,14 +35,17 @@ ITERATIONS = {1_000: 40, 10_000: 8}
 
 
 def measure(n: int) -> dict[str, float]:
-    """Microseconds per agent and iteration, and the peak of allocated arrays during a run, the starting point included."""
+    """Microseconds per agent and iteration, and the peak of allocated arrays during a run, the
+    starting point included."""
     import topologies as tp
     from decentorth import DRFGT
     from decentorth.api import Options, set_up
     from decentorth.problems import ProcrustesSettings
 
     W = tp.uniform_weights(tp.torus(*SIDES[n]))
-    run = set_up(ProcrustesSettings().problem(n, 0), DRFGT(step_size=1e-6, penalty=10.0), W, comm="serial")
+    run = set_up(
+        ProcrustesSettings().problem(n, 0), DRFGT(step_size=1e-6, penalty=10.0), W, comm="serial"
+    )
     states = run.states()
     for _ in range(3):
         next(states)
@@ -59,7 +64,8 @@ def measure(n: int) -> dict[str, float]:
 
 
 def beyond(n: int) -> None:
-    """Print an iteration's microseconds per agent, those of its mixing and products, and the rest."""
+    """Print an iteration's microseconds per agent, those of its mixing and products, and the
+    rest."""
     import numpy as np
 
     import topologies as tp
@@ -84,7 +90,8 @@ def beyond(n: int) -> None:
         for i in range(0, n, size):
             own, other, data = x[i : i + size], y[i : i + size], a[i : i + size]
             g = data.swapaxes(-1, -2) @ (data @ own)
-            s, t = other.swapaxes(-1, -2) @ own, g.swapaxes(-1, -2) @ own  # of one array with itself NumPy's is slower
+            # of one array with itself NumPy's is slower
+            s, t = other.swapaxes(-1, -2) @ own, g.swapaxes(-1, -2) @ own
             _ = g @ s, own @ t
 
     def spent(work: Callable[[], object]) -> float:
@@ -96,8 +103,9 @@ def beyond(n: int) -> None:
     whole, least = (statistics.median(times) for times in zip(*pairs, strict=True))
     rest = sorted(one - other for one, other in pairs)
     print(
-        f"{n} agents of {d} x {r}: {whole:.2f} us an agent and iteration, its mixing and products {least:.2f}, "
-        f"beyond them {statistics.median(rest):.2f} ({rest[0]:.2f} to {rest[-1]:.2f})"
+        f"{n} agents of {d} x {r}: {whole:.2f} us an agent and iteration, its mixing and "
+        f"products {least:.2f}, beyond them {statistics.median(rest):.2f} ({rest[0]:.2f} to "
+        f"{rest[-1]:.2f})"
     )
 
 
@@ -105,14 +113,20 @@ def main() -> None:
     results: dict[int, list[dict[str, float]]] = {n: [] for n in ITERATIONS}
     for _ in range(3):
         for n in ITERATIONS:
-            done = subprocess.run([sys.executable, __file__, str(n), "50x20"], check=True, stdout=subprocess.PIPE, text=True)
+            done = subprocess.run(
+                [sys.executable, __file__, str(n), "50x20"],
+                check=True,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
             results[n].append(json.loads(done.stdout))
     cost = {n: statistics.median(r["us"] for r in rows) for n, rows in results.items()}
     for n, us in cost.items():
         row = results[n][0]
         print(
-            f"{n:6d} agents: {us:6.2f} us an agent and iteration; {row['arrays']:.1f} state-sized arrays at the peak "
-            f"(start, state, step and metrics); process {row['peak']:.0f} MiB"
+            f"{n:6d} agents: {us:6.2f} us an agent and iteration; {row['arrays']:.1f} "
+            "state-sized arrays at the peak (start, state, step and metrics); process "
+            f"{row['peak']:.0f} MiB"
         )
     print(f"ratio of the cost per agent, 10,000 / 1,000: {cost[10_000] / cost[1_000]:.2f}")
 

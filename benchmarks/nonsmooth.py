@@ -1,12 +1,14 @@
-"""RSM and RSSM on the problems of paper 002, published and tuned schedules, ten seeds: the tables of docs/nonsmooth.md.
+"""RSM and RSSM on the problems of paper 002, published and tuned schedules, ten seeds: the tables
+of docs/nonsmooth.md.
 
     python benchmarks/nonsmooth.py rsr
     python benchmarks/nonsmooth.py odl
     python benchmarks/nonsmooth.py odl 100 3          # the first seed, how many
     python benchmarks/nonsmooth.py odl 100 10 1e-3    # only methods in whose name this is
 
-Robust subspace recovery: the error after 300 iterations. Orthogonal dictionary learning: iterations and processor seconds until the
-error is 2e-4. One BLAS thread; the clock runs for iterations only. Schedules were tuned on other data.
+Robust subspace recovery: the error after 300 iterations. Orthogonal dictionary learning: iterations
+and processor seconds until the error is 2e-4. One BLAS thread; the clock runs for iterations only.
+Schedules were tuned on other data.
 """
 
 from __future__ import annotations
@@ -35,14 +37,22 @@ class Contender(NamedTuple):
 
 def printed(blocks: int, initial: float, power: float, ratio: float) -> str:
     """The schedule as the paper prints it."""
-    return f"annealed:initial={initial},pairs={blocks * (blocks - 1) // 2},power={power},ratio={ratio}"
+    return (
+        f"annealed:initial={initial},pairs={blocks * (blocks - 1) // 2},power={power},ratio={ratio}"
+    )
 
 
 RSR = [
     Contender("RSM, published", RSM(), 300),
     *[Contender(f"RSSM l = {blocks}, default", RSSM(blocks=blocks), 300) for blocks in (3, 5, 10)],
-    Contender("RSSM l = 10, first steps cut to 10 times", RSSM(blocks=10, step_size=printed(10, 0.9, 2.0, 0.991) + ",cap=10"), 300),
-    Contender("RSSM l = 10, as printed", RSSM(blocks=10, step_size=printed(10, 0.9, 2.0, 0.991)), 300),
+    Contender(
+        "RSSM l = 10, first steps cut to 10 times",
+        RSSM(blocks=10, step_size=printed(10, 0.9, 2.0, 0.991) + ",cap=10"),
+        300,
+    ),
+    Contender(
+        "RSSM l = 10, as printed", RSSM(blocks=10, step_size=printed(10, 0.9, 2.0, 0.991)), 300
+    ),
 ]
 PLATEAU = "piecewise:initial=1e-4,knots=1000:1/1500:0.02"
 
@@ -56,12 +66,21 @@ ODL = [
     Contender("RSM, published", RSM(), 2200),
     *[
         Contender(f"RSM, {initial} * {ratio}^k", RSM(step_size=geometric(initial, ratio)), limit)
-        for initial, ratio, limit in (("1e-3", 0.9594, 400), ("8e-3", 0.8, 100), ("8e-3", 0.84, 120), ("8e-3", 0.88, 160))
+        for initial, ratio, limit in (
+            ("1e-3", 0.9594, 400),
+            ("8e-3", 0.8, 100),
+            ("8e-3", 0.84, 120),
+            ("8e-3", 0.88, 160),
+        )
     ],
     *[
         Contender(
             f"RSSM l = {blocks}, published, {words}",
-            RSSM(blocks=blocks, step_size=printed(blocks, 1e-3, 4.0, 0.995), block_partition=partition),
+            RSSM(
+                blocks=blocks,
+                step_size=printed(blocks, 1e-3, 4.0, 0.995),
+                block_partition=partition,
+            ),
             1000,
         )
         for blocks in (3, 5, 10)
@@ -113,7 +132,10 @@ def trial(problem: Any, contender: Contender, seed: int, target: float) -> Trial
 
 def robust_subspaces(seeds: range, word: str) -> None:
     """Print the table of robust subspace recovery."""
-    print("| | median error | range | success (below 1e-3) | ms an iteration | of RSM's |\n|" + "---|" * 6)
+    print(
+        "| | median error | range | success (below 1e-3) | ms an iteration | of RSM's |\n|"
+        + "---|" * 6
+    )
     reference = 0.0
     for contender in (one for one in RSR if word in one.name):
         trials = [trial(RSRSettings().problem(1, seed), contender, seed, 0.0) for seed in seeds]
@@ -122,13 +144,22 @@ def robust_subspaces(seeds: range, word: str) -> None:
         reference = reference or each
         good = sum(error < 1e-3 for error in errors)
         spread = f"{min(errors):.1e} to {max(errors):.1e}"
-        cells = (f"{np.median(errors):.1e}", spread, f"{good} of {len(errors)}", f"{each:.2f}", f"{each / reference:.2f}")
+        cells = (
+            f"{np.median(errors):.1e}",
+            spread,
+            f"{good} of {len(errors)}",
+            f"{each:.2f}",
+            f"{each / reference:.2f}",
+        )
         print(f"| {contender.name} | {' | '.join(cells)} |", flush=True)
 
 
 def dictionaries(seeds: range, word: str) -> None:
     """Print the table of orthogonal dictionary learning."""
-    print("| | success | iterations | seconds | ms an iteration | error where it failed |\n|" + "---|" * 6)
+    print(
+        "| | success | iterations | seconds | ms an iteration | error where it failed |\n|"
+        + "---|" * 6
+    )
     for contender in (one for one in ODL if word in one.name):
         trials = [trial(ODLSettings().problem(1, seed), contender, seed, TARGET) for seed in seeds]
         good = [one for one in trials if one.error <= TARGET]
@@ -148,4 +179,6 @@ def dictionaries(seeds: range, word: str) -> None:
 if __name__ == "__main__":
     kind, first, number, word = [*sys.argv[1:], *("odl", "100", "10", "")[len(sys.argv) - 1 :]]
     with threadpool_limits(1):
-        {"rsr": robust_subspaces, "odl": dictionaries}[kind](range(int(first), int(first) + int(number)), word)
+        {"rsr": robust_subspaces, "odl": dictionaries}[kind](
+            range(int(first), int(first) + int(number)), word
+        )

@@ -1,19 +1,23 @@
-"""One DRFGT iteration on MPI ranks (10 agents on a ring, 50 x 20) against a raw exchange plus the same arithmetic in NumPy.
+"""One DRFGT iteration on MPI ranks (10 agents on a ring, 50 x 20) against a raw exchange plus the
+same arithmetic in NumPy.
 
     mpirun -n 2 python benchmarks/ranks.py
     mpirun -n 10 python benchmarks/ranks.py
     mpirun -n 2 python benchmarks/ranks.py tracking 10 1000 5    # a part for python -m benchmarks: seconds of 5 blocks, as JSON
 
-The raw side is what one would write by hand for this ring alone: mpi4py's persistent requests on one buffer per neighbour,
-``Startall`` and ``Waitall``, the two neighbours' values added by slices, the landing field in the same two products. Both sides are
-timed in turn, in blocks between barriers, in one job; the median of the ratios of neighbouring blocks is printed. Where numba is
+The raw side is what one would write by hand for this ring alone: mpi4py's persistent requests on
+one buffer per neighbour, ``Startall`` and ``Waitall``, the two neighbours' values added by slices,
+the landing field in the same two products. Both sides are timed in turn, in blocks between
+barriers, in one job; the median of the ratios of neighbouring blocks is printed. Where numba is
 installed, the iteration with ``kernel="numba"`` is timed too.
 
-Parts, each with numbers of agents, variables and blocks: drfgt (10 agents of 50 x 20, ring), tracking and alone (gradient tracking
-on a ring of 10 or a torus, with and without a rival), exchange (x and y of gradient tracking mixed, against a ping-pong of as many
-bytes as a rank sends). The published exchange is that of the code of Chen, Garcia, Hong and Shahrampour ("Decentralized Riemannian
-gradient descent on the Stiefel manifold", 2021), with several agents on a rank where theirs has one: ``Send`` of a whole array to
-each neighbour, then ``Recv`` from each into a new array, first for x, then for y.
+Parts, each with numbers of agents, variables and blocks: drfgt (10 agents of 50 x 20, ring),
+tracking and alone (gradient tracking on a ring of 10 or a torus, with and without a rival),
+exchange (x and y of gradient tracking mixed, against a ping-pong of as many bytes as a rank sends).
+The published exchange is that of the code of Chen, Garcia, Hong and Shahrampour ("Decentralized
+Riemannian gradient descent on the Stiefel manifold", 2021), with several agents on a rank where
+theirs has one: ``Send`` of a whole array to each neighbour, then ``Recv`` from each into a new
+array, first for x, then for y.
 """
 
 from __future__ import annotations
@@ -59,7 +63,8 @@ class Raw(StraightFused):
     """The iteration on this rank's consecutive agents, by hand."""
 
     def __init__(self, comm: MPI.Intracomm, a: Array, bt: Array, x0: Array) -> None:
-        super().__init__(a, bt, csr_array((0, 0)), x0, ALPHA, PENALTY)  # W is in the slices of `combine`
+        # W is in the slices of `combine`
+        super().__init__(a, bt, csr_array((0, 0)), x0, ALPHA, PENALTY)
         left, right = (comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size
         if left == right:  # two ranks: both borders in one message
             self.sent, self.arrived = np.empty((1, 2, 2, D, R)), np.empty((1, 2, 2, D, R))
@@ -69,8 +74,14 @@ class Raw(StraightFused):
             self.sent, self.arrived = np.empty((2, 1, 2, D, R)), np.empty((2, 1, 2, D, R))
             to = [left, right]
             self.borders, self.ghosts = self.sent[:, 0], self.arrived[:, 0]
-        self.receives = [comm.Recv_init([buffer, MPI.DOUBLE], rank, 9) for rank, buffer in zip(to, self.arrived, strict=True)]
-        self.sends = [comm.Send_init([buffer, MPI.DOUBLE], rank, 9) for rank, buffer in zip(to, self.sent, strict=True)]
+        self.receives = [
+            comm.Recv_init([buffer, MPI.DOUBLE], rank, 9)
+            for rank, buffer in zip(to, self.arrived, strict=True)
+        ]
+        self.sends = [
+            comm.Send_init([buffer, MPI.DOUBLE], rank, 9)
+            for rank, buffer in zip(to, self.sent, strict=True)
+        ]
         self.requests = [*self.receives, *self.sends]
 
     def combine(self, own: Array, ghosts: Array) -> Array:
@@ -114,7 +125,8 @@ class Raw(StraightFused):
 
 
 class Published:
-    """W for the rank's consecutive agents: a product with their arrays sends and receives the whole array of each neighbour."""
+    """W for the rank's consecutive agents: a product with their arrays sends and receives the whole
+    array of each neighbour."""
 
     def __init__(self, comm: MPI.Intracomm, W: csr_array, mine: slice, bounds: Array) -> None:
         self.comm, self.own = comm, csr_array(W[mine, mine])
@@ -126,7 +138,8 @@ class Published:
             for j in sorted(W.indices[W.indptr[agent] : W.indptr[agent + 1]])
             if rank_of[j] != comm.rank
         ]
-        """The place of an own agent, the weight and the rank of its neighbour, and the tags of what is sent and received."""
+        """The place of an own agent, the weight and the rank of its neighbour, and the tags of what
+        is sent and received."""
 
     def __matmul__(self, x: Array) -> Array:
         for agent, _, rank, tag, _ in self.links:
@@ -139,8 +152,11 @@ class Published:
         return mixed
 
 
-def in_turn(comm: MPI.Intracomm, works: Mapping[str, Callable[[], Any]], blocks: int, calls: int) -> Times:
-    """The seconds of a call of each work in each block of ``calls``; the order of the works turns from block to block."""
+def in_turn(
+    comm: MPI.Intracomm, works: Mapping[str, Callable[[], Any]], blocks: int, calls: int
+) -> Times:
+    """The seconds of a call of each work in each block of ``calls``; the order of the works turns
+    from block to block."""
     times: Times = {name: [] for name in works}
     for block in range(blocks):
         for name in [*works][:: 1 if block % 2 == 0 else -1]:
@@ -154,19 +170,31 @@ def in_turn(comm: MPI.Intracomm, works: Mapping[str, Callable[[], Any]], blocks:
 
 
 def drfgt(comm: MPI.Intracomm) -> tuple[Run, dict[str, Any]]:
-    """The run, and the iterations by hand: with persistent requests, and with the published exchange."""
+    """The run, and the iterations by hand: with persistent requests, and with the published
+    exchange."""
     a, b = published_rows(slice(0, AGENTS), ROWS, D, R, 0)
-    run = set_up(Procrustes(a, b), DRFGT(step_size=ALPHA, penalty=PENALTY), tp.uniform_weights(tp.ring(AGENTS), SELF))
+    run = set_up(
+        Procrustes(a, b),
+        DRFGT(step_size=ALPHA, penalty=PENALTY),
+        tp.uniform_weights(tp.ring(AGENTS), SELF),
+    )
     mine = run.network.agents
     data = np.stack(a[mine]), np.stack([t.T for t in b[mine]]).copy()
-    exchange: Any = Published(comm.Dup(), tp.uniform_weights(tp.ring(AGENTS), SELF), mine, run.network.bounds)
+    exchange: Any = Published(
+        comm.Dup(), tp.uniform_weights(tp.ring(AGENTS), SELF), mine, run.network.bounds
+    )
     published = StraightFused(*data, exchange, run.x0[0], ALPHA, PENALTY)
-    return run, {"persistent requests by hand": Raw(comm.Dup(), *data, run.x0[0]), "published exchange": published}
+    return run, {
+        "persistent requests by hand": Raw(comm.Dup(), *data, run.x0[0]),
+        "published exchange": published,
+    }
 
 
 def weights(n: int) -> csr_array:
     """W of the ring or the torus of n agents."""
-    return tp.metropolis_weights(tp.torus(*SIDES[n])) if n in SIDES else tp.uniform_weights(tp.ring(n))
+    return (
+        tp.metropolis_weights(tp.torus(*SIDES[n])) if n in SIDES else tp.uniform_weights(tp.ring(n))
+    )
 
 
 def measured(comm: MPI.Intracomm, part: str, agents: int, width: int, blocks: int) -> Times:
@@ -188,12 +216,15 @@ def measured(comm: MPI.Intracomm, part: str, agents: int, width: int, blocks: in
     works = {"decentorth": lambda: next(states)}
     if part == "tracking":
         mine = run.network.agents
-        works["published exchange"] = StackedTracking(Published(comm.Dup(), W, mine, run.network.bounds), b[mine]).step
+        works["published exchange"] = StackedTracking(
+            Published(comm.Dup(), W, mine, run.network.bounds), b[mine]
+        ).step
     return warm(comm, works, blocks, calls)
 
 
 def exchanged(comm: MPI.Intracomm, run: Run, W: csr_array, blocks: int, calls: int) -> Times:
-    """x and y mixed, and between ranks 0 and 1 a ping-pong of the bytes that rank 0 sends when it mixes."""
+    """x and y mixed, and between ranks 0 and 1 a ping-pong of the bytes that rank 0 sends when it
+    mixes."""
     x, y = run.x0.copy(), run.x0.copy()
     network = run.network
     links = Published(comm, W, network.agents, network.bounds).links
@@ -208,10 +239,17 @@ def exchanged(comm: MPI.Intracomm, run: Run, W: csr_array, blocks: int, calls: i
             comm.Recv(arrived, 0)
             comm.Send(sent, 0)
 
-    return warm(comm, {"x and y mixed": lambda: network.mix(x, y), "ping-pong": there_and_back}, blocks, calls)
+    return warm(
+        comm,
+        {"x and y mixed": lambda: network.mix(x, y), "ping-pong": there_and_back},
+        blocks,
+        calls,
+    )
 
 
-def warm(comm: MPI.Intracomm, works: Mapping[str, Callable[[], Any]], blocks: int, calls: int) -> Times:
+def warm(
+    comm: MPI.Intracomm, works: Mapping[str, Callable[[], Any]], blocks: int, calls: int
+) -> Times:
     """The times of the works after a block that does not count."""
     in_turn(comm, works, 1, calls)
     return in_turn(comm, works, blocks, calls)
@@ -237,20 +275,33 @@ def main() -> None:
             state = next(states)
             raw.step()
         gap = np.abs(state.x - raw.x).max()
-        iteration = in_turn(comm, {"decentorth": lambda: next(states), "raw": raw.step}, BLOCKS, PER_BLOCK)
+        iteration = in_turn(
+            comm, {"decentorth": lambda: next(states), "raw": raw.step}, BLOCKS, PER_BLOCK
+        )
         x, y = raw.x.copy(), raw.y.copy()
-        mixing = in_turn(comm, {"decentorth": lambda: run.network.mix(x, y), "raw": raw.mix}, BLOCKS, PER_BLOCK)
+        mixing = in_turn(
+            comm, {"decentorth": lambda: run.network.mix(x, y), "raw": raw.mix}, BLOCKS, PER_BLOCK
+        )
         found = {"iteration": iteration, "mixing alone": mixing}
         if find_spec("numba"):
             method = DRFGT(step_size=ALPHA, penalty=PENALTY, kernel="numba")
-            compiled = set_up(run.problem, method, tp.uniform_weights(tp.ring(AGENTS), SELF)).parts.states()
-            found["kernel numba"] = in_turn(comm, {"decentorth": lambda: next(compiled), "raw": raw.step}, BLOCKS, PER_BLOCK)
+            compiled = set_up(
+                run.problem, method, tp.uniform_weights(tp.ring(AGENTS), SELF)
+            ).parts.states()
+            found["kernel numba"] = in_turn(
+                comm, {"decentorth": lambda: next(compiled), "raw": raw.step}, BLOCKS, PER_BLOCK
+            )
     raw.free()
     if comm.rank == 0:
-        print(f"{comm.size} ranks, {AGENTS} agents; largest difference of rank 0's iterates after 50 iterations: {gap:.1e}")
+        print(
+            f"{comm.size} ranks, {AGENTS} agents; largest difference of rank 0's iterates after "
+            f"50 iterations: {gap:.1e}"
+        )
         for what, times in found.items():
             ours, theirs = (1e6 * statistics.median(times[name]) for name in ("decentorth", "raw"))
-            ratio = statistics.median(a / b for a, b in zip(times["decentorth"], times["raw"], strict=True))
+            ratio = statistics.median(
+                a / b for a, b in zip(times["decentorth"], times["raw"], strict=True)
+            )
             print(f"{what:14s} decentorth {ours:8.1f} us, raw {theirs:8.1f} us, ratio {ratio:.3f}")
 
 

@@ -1,10 +1,11 @@
-"""Time of one iteration in one process: DRFGT against its rivals, split into gradient, mixing and geometry.
+"""Time of one iteration in one process: DRFGT against its rivals, split into gradient, mixing and
+geometry.
 
     python benchmarks/rivals.py
 
-Ten agents on a ring with Procrustes data, steps so small that nothing moves far. All methods are timed in turn, in blocks, in one
-process; ratios are medians over the blocks. Gradient and mixing are timed alone, with the arrays that the method sends; geometry
-is what is left of its iteration.
+Ten agents on a ring with Procrustes data, steps so small that nothing moves far. All methods are
+timed in turn, in blocks, in one process; ratios are medians over the blocks. Gradient and mixing
+are timed alone, with the arrays that the method sends; geometry is what is left of its iteration.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ SHAPES = ((50, 20, 10), (784, 10, 100), (500, 100, 100))
 
 @dataclass(frozen=True)
 class Contender:
-    """A method by the name it has in the table, the arrays it sends in an iteration and its rounds."""
+    """A method by the name it has in the table, the arrays it sends in an iteration and its
+    rounds."""
 
     name: str
     algorithm: Any
@@ -91,13 +93,21 @@ def measure(d: int, r: int, rows: int) -> Table:
         for _ in range(BLOCKS):
             for name, work in works.items():
                 times[name].append(seconds(work, repeat))
-    table = Table(title=f"{AGENTS} agents, {d} x {r}, {rows} rows an agent: microseconds an iteration")
+    table = Table(
+        title=f"{AGENTS} agents, {d} x {r}, {rows} rows an agent: microseconds an iteration"
+    )
     for column in ("method", "iteration", "gradient", "mixing", "geometry", "ratio to DRFGT"):
         table.add_column(column, justify="left" if column == "method" else "right")
     median = {name: statistics.median(values) * 1e6 for name, values in times.items()}
     for contender in CONTENDERS:
-        whole, gradient, mixing = median[contender.name], median["gradient"], median[f"mixing {contender.arrays}"]
-        ratio = statistics.median(a / b for a, b in zip(times[contender.name], times["DRFGT"], strict=True))
+        whole, gradient, mixing = (
+            median[contender.name],
+            median["gradient"],
+            median[f"mixing {contender.arrays}"],
+        )
+        ratio = statistics.median(
+            a / b for a, b in zip(times[contender.name], times["DRFGT"], strict=True)
+        )
         cells = (whole, gradient, mixing, whole - gradient - mixing)
         table.add_row(contender.name, *(f"{cell:.0f}" for cell in cells), f"{ratio:.2f}")
     return table

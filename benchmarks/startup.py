@@ -1,9 +1,11 @@
-"""The start of the main job on ten ranks against ten bare interpreters that import NumPy and mpi4py.
+"""The start of the main job on ten ranks against ten bare interpreters that import NumPy and
+mpi4py.
 
     python benchmarks/startup.py
 
-Both are started by the same ``mpirun``, in turn; the processor seconds of all their processes (user and system) are compared, so a
-busy machine disturbs the ratio little. The seconds of ``--help`` and of ``import decentorth`` are printed beside those of Python.
+Both are started by the same ``mpirun``, in turn; the processor seconds of all their processes (user
+and system) are compared, so a busy machine disturbs the ratio little. The seconds of ``--help`` and
+of ``import decentorth`` are printed beside those of Python.
 """
 
 from __future__ import annotations
@@ -49,7 +51,10 @@ def main() -> None:
             times[name].append(seconds(command))
     middle = {name: statistics.median(all_of) for name, all_of in times.items()}
     ratio = statistics.median(a / b for a, b in zip(times["run"], times["bare"], strict=True))
-    print(f"{RANKS} ranks, one iteration: {middle['run']:.2f} s; bare: {middle['bare']:.2f} s; ratio {ratio:.2f}")
+    print(
+        f"{RANKS} ranks, one iteration: {middle['run']:.2f} s; bare: {middle['bare']:.2f} s; "
+        f"ratio {ratio:.2f}"
+    )
     print(f"run --help {middle['help']:.2f} s, import decentorth {middle['import']:.2f} s")
     print(f"Python {middle['python']:.2f} s, with NumPy {middle['numpy']:.2f} s")
 

@@ -1,4 +1,5 @@
-"""Gradient tracking on ||x - b_i||^2 / 2: decentorth's run, and the same in plain NumPy, for `python -m benchmarks`."""
+"""Gradient tracking on ||x - b_i||^2 / 2: decentorth's run, and the same in plain NumPy, for
+`python -m benchmarks`."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def targets(n: int, width: int) -> np.ndarray:
 
 
 def tracking(b: np.ndarray, W: Any, comm: str | None = "serial") -> Run:
-    """Decentorth's run on the minimisers ``b``, in one process or (None) on the ranks of the job."""
+    """Decentorth's run on the minimisers ``b``, in one process or (None) on the ranks of the
+    job."""
     n, width = b.shape
     stacked = b[:, :, None]
     problem = FunctionProblem(

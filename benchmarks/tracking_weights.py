@@ -1,9 +1,10 @@
-"""Gradient tracking's best rate per weight rule, and with weights optimised for it, over graph families of 10 to 30 agents.
+"""Gradient tracking's best rate per weight rule, and with weights optimised for it, over graph
+families of 10 to 30 agents.
 
     python benchmarks/tracking_weights.py
 
-Curvatures 0.2 to 1.8, evenly spaced, in a random order (seed 0). Per graph and order of mixing: iterations per factor 1e-6 at
-each rule's own best step, and the seconds that the optimisation took.
+Curvatures 0.2 to 1.8, evenly spaced, in a random order (seed 0). Per graph and order of mixing:
+iterations per factor 1e-6 at each rule's own best step, and the seconds that the optimisation took.
 """
 
 from __future__ import annotations
@@ -25,17 +26,30 @@ def main() -> None:
 
     orders: tuple[tp.Order, tp.Order] = ("combine-then-adapt", "adapt-then-combine")
     print("iterations per factor 1e-6")
-    print(f"{'graph':22}{'order':21}" + "".join(f"{rule:>20}" for rule in (*RULES, "optimised")) + f"{'seconds':>9}")
+    print(
+        f"{'graph':22}{'order':21}"
+        + "".join(f"{rule:>20}" for rule in (*RULES, "optimised"))
+        + f"{'seconds':>9}"
+    )
     for name in GRAPHS:
         graph = tp.graph_from_name(name)
-        curvatures = np.random.default_rng(0).permutation(np.linspace(0.2, 1.8, graph.number_of_nodes()))
+        curvatures = np.random.default_rng(0).permutation(
+            np.linspace(0.2, 1.8, graph.number_of_nodes())
+        )
         matrices = [tp.weights_from_name(graph, rule) for rule in RULES]
         for order in orders:
-            needed = [tp.tracking_score(W, curvatures, order).iterations_for(1e-6) for W in matrices]
+            needed = [
+                tp.tracking_score(W, curvatures, order).iterations_for(1e-6) for W in matrices
+            ]
             start = time.perf_counter()
             needed.append(tp.tracking_weights(graph, curvatures, order).score.iterations_for(1e-6))
             seconds = time.perf_counter() - start
-            print(f"{name:22}{order:21}" + "".join(f"{count:20.0f}" for count in needed) + f"{seconds:9.1f}", flush=True)
+            print(
+                f"{name:22}{order:21}"
+                + "".join(f"{count:20.0f}" for count in needed)
+                + f"{seconds:9.1f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""The command ``decentorth`` (and ``python -m decentorth``): every command of the package under one name.
+"""The command ``decentorth`` (and ``python -m decentorth``): every command of the package under one
+name.
 
-A command is imported when it is asked for, and has the exit codes that its own module documents. Without one: 0, or 2 for a word
-that is no command.
+A command is imported when it is asked for, and has the exit codes that its own module documents.
+Without one: 0, or 2 for a word that is no command.
 """
 
 from __future__ import annotations
@@ -26,10 +27,16 @@ COMMANDS = {
     "replay": (f"{_AT}.run.replay:main", "Repeat an asynchronous run from its log."),
     "plot": (f"{_AT}.plot.command:main", "Draw the figures of runs."),
     "study": (f"{_AT}.study.command:main", "Repeat a study of graphs, averaging or DRFGT."),
-    "theory": (f"{_AT}.theory.command:main", "Print the constants and guaranteed steps of paper 004."),
+    "theory": (
+        f"{_AT}.theory.command:main",
+        "Print the constants and guaranteed steps of paper 004.",
+    ),
     "graph": ("topologies.command:command", "Measure or draw a graph and its mixing matrix."),
     "doctor": (f"{_AT}.doctor.command:main", "Test this machine, and print remedies."),
-    "new": (f"{_AT}.new.command:main", "Write a file for your own method or problem, and its test."),
+    "new": (
+        f"{_AT}.new.command:main",
+        "Write a file for your own method or problem, and its test.",
+    ),
     "launch": (f"{_AT}.launch:main", "Print a script for Slurm, several hosts or this machine."),
     "list": (f"{_AT}.listing:main", "List problems, algorithms, graphs, weights or faults."),
 }
@@ -41,7 +48,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
-    """Run the command that the arguments name, by default those of this process, and return its exit code."""
+    """Run the command that the arguments name, by default those of this process, and return its
+    exit code."""
     _mpienv.prepare_command()
     try:
         code = _command(tokens)
@@ -56,7 +64,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
         complain(f"decentorth: cannot write to standard output ({error.strerror})")
         return FAULT
     if code == _INTERRUPTED:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second interruption no longer changes the exit code
+        # a second interruption no longer changes the exit code
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     return code
 
 
@@ -86,7 +95,8 @@ def _command(tokens: Sequence[str] | None) -> int:
         if tokens is not None or name == _COMPLETION:
             return command(words[1:])
         if name == "run" and sys.platform != "win32":
-            signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # as the command does, once it is imported
+            # as the command does, once it is imported
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         sys.argv = [f"decentorth {name}", *words[1:]]
         return command(None)
     except KeyboardInterrupt:  # while the command was imported; later ones are its own affair

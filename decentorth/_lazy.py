@@ -15,7 +15,8 @@ from typing import Any
 
 @cache
 def exports(name: str) -> dict[str, str]:
-    """The module of each public name that a package or a module imports from its package, or a module defines."""
+    """The module of each public name that a package or a module imports from its package, or a
+    module defines."""
     module: Any = import_module(name)
     package, found = module.__package__, {}
     tree = ast.parse(module.__loader__.get_source(name))

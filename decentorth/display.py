@@ -25,7 +25,8 @@ def aligned(facts: Iterable[tuple[str, str]]) -> str:
 
 
 def curve(x: Iterable[float], y: Iterable[float], name: str) -> str:
-    """An SVG of the positive values of ``y`` over ``x``, on a logarithmic scale; empty for fewer than two values."""
+    """An SVG of the positive values of ``y`` over ``x``, on a logarithmic scale; empty for fewer
+    than two values."""
     points = [(float(a), math.log10(b)) for a, b in zip(x, y, strict=True) if 0 < b < math.inf]
     if len(points) < 2:
         return ""
@@ -33,11 +34,13 @@ def curve(x: Iterable[float], y: Iterable[float], name: str) -> str:
     across, up = (WIDTH - 4) / ((right - left) or 1.0), (HEIGHT - 4) / ((high - low) or 1.0)
     places = [(2 + (a - left) * across, HEIGHT - 2 - (b - low) * up) for a, b in points]
     path = " ".join(f"{a:.1f},{b:.1f}" for a, b in places)
-    line = f'<polyline points="{path}" fill="none" stroke="#0072b2" stroke-width="1.5"/>'
     first, last = (10 ** points[at][1] for at in (0, -1))
     caption = escape(f"{name}: {first:.2g} to {last:.2g}, iterations {left:g} to {right:g}")
-    picture = f'<svg width="{WIDTH}" height="{HEIGHT}" role="img" aria-label="{caption}">{line}</svg>'
-    return f'<figure style="margin:0">{picture}<figcaption><small>{caption}</small></figcaption></figure>'
+    return (
+        f'<figure style="margin:0"><svg width="{WIDTH}" height="{HEIGHT}" role="img" '
+        f'aria-label="{caption}"><polyline points="{path}" fill="none" stroke="#0072b2" '
+        f'stroke-width="1.5"/></svg><figcaption><small>{caption}</small></figcaption></figure>'
+    )
 
 
 def table(title: str, facts: Mapping[str, object], picture: str = "") -> str:

@@ -1,9 +1,11 @@
-"""Recorders that write the rows of a run for other tools: TensorBoard, MLflow, Parquet (the extras ``record`` and ``tables``).
+"""Recorders that write the rows of a run for other tools: TensorBoard, MLflow, Parquet (the extras
+``record`` and ``tables``).
 
     with do.recorders.Parquet("rows.parquet") as rows:
         do.solve(problem, do.DRFGT(), W, recorders=[rows])
 
-Each is given to ``solve`` on every rank and writes on rank 0 alone; it begins at the first row and changes no bit of the run.
+Each is given to ``solve`` on every rank and writes on rank 0 alone; it begins at the first row and
+changes no bit of the run.
 """
 
 from __future__ import annotations
@@ -67,9 +69,10 @@ class FileRecorder(ABC):
         self.path = os.fspath(path)
         package = self.library.partition(".")[0]
         if importlib.util.find_spec(package) is None:
-            repair = f'pip install "decentorth[{self.extra}]"'
             name = type(self).__name__
-            raise ModuleNotFoundError(f"{name} needs {package}: {repair}", name=package)
+            raise ModuleNotFoundError(
+                f'{name} needs {package}: pip install "decentorth[{self.extra}]"', name=package
+            )
 
     @cached_property
     def _library(self) -> Any:
@@ -78,7 +81,8 @@ class FileRecorder(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Raise an exception, such as an OSError or a ValueError, unless the rows can be written to the path."""
+        """Raise an exception, such as an OSError or a ValueError, unless the rows can be written to
+        the path."""
 
     @abstractmethod
     def record(self, row: Row) -> None:
@@ -101,7 +105,8 @@ class FileRecorder(ABC):
 
 
 class TensorBoard(FileRecorder):
-    """Event files in the folder ``path``, a scalar for each column; ``tensorboard --logdir`` shows them.
+    """Event files in the folder ``path``, a scalar for each column; ``tensorboard --logdir`` shows
+    them.
 
     Examples
     --------
@@ -136,9 +141,11 @@ class TensorBoard(FileRecorder):
 
 
 class MLflow(FileRecorder):
-    """A run in an MLflow store: a folder, or the address of a server; its experiment is ``decentorth``.
+    """A run in an MLflow store: a folder, or the address of a server; its experiment is
+    ``decentorth``.
 
-    MLflow's telemetry, which sends facts on its use to its makers, is turned off unless ``MLFLOW_DISABLE_TELEMETRY`` is set.
+    MLflow's telemetry, which sends facts on its use to its makers, is turned off unless
+    ``MLFLOW_DISABLE_TELEMETRY`` is set.
 
     Examples
     --------
@@ -197,7 +204,8 @@ class MLflow(FileRecorder):
 
 
 class Parquet(FileRecorder):
-    """A Parquet file with the columns of ``history.csv``, written at the end; it replaces no file but an earlier one of its own.
+    """A Parquet file with the columns of ``history.csv``, written at the end; it replaces no file
+    but an earlier one of its own.
 
     Examples
     --------
@@ -229,8 +237,10 @@ class Parquet(FileRecorder):
         except (OSError, ValueError):
             own = False
         if not own:
-            why = "exists, was not written by this recorder, and would be replaced"
-            raise ValueError(f"{path} {why}: give another name")
+            raise ValueError(
+                f"{path} exists, was not written by this recorder, and would be replaced: give "
+                "another name"
+            )
 
     def record(self, row: Row) -> None:
         if not self._rows:

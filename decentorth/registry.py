@@ -1,13 +1,13 @@
 """The registries of algorithms and problems by name; `register` adds a user's own.
 
 The import in ``algorithms/__init__.py`` enters a method, that in ``problems/__init__.py`` the
-settings of a problem. Each has the name of its file, without ``_settings`` behind. Installed packages
-enter theirs by entry points of the groups ``decentorth.algorithms`` and ``decentorth.problems``,
-which are looked up only for help and for names that are not built in.
+settings of a problem. Each has the name of its file, without ``_settings`` behind. Installed
+packages enter theirs by entry points of the groups ``decentorth.algorithms`` and
+``decentorth.problems``, which are looked up only for help and for names that are not built in.
 
-Plugins are Python files, named on the command line, that register methods and problems. Nothing else
-executes a file that a setting names: a configuration or a checkpoint that names plugins is refused
-unless the command line names them too.
+Plugins are Python files, named on the command line, that register methods and problems. Nothing
+else executes a file that a setting names: a configuration or a checkpoint that names plugins is
+refused unless the command line names them too.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class Registry:
         Raises
         ------
         ValueError
-            The name is unknown, or its package cannot be imported; the message has the nearest name.
+            The name is unknown, or its package cannot be imported; the message has the nearest
+            name.
         """
         key = _key(name)
         if key not in self._entries and key in self._installed:
@@ -85,8 +86,10 @@ class Registry:
         if key in self._entries:
             return self._entries[key]()
         hint = suggestion(key, self.names()) or "."
-        known = f"{', '.join(self.names())}; and your own, by --plugin FILE.py"
-        raise ValueError(f"unknown {self.kind} {name!r}{hint} Known: {known} (in Python: register)")
+        raise ValueError(
+            f"unknown {self.kind} {name!r}{hint} Known: {', '.join(self.names())}; and your own, "
+            "by --plugin FILE.py (in Python: register)"
+        )
 
     def defaults(self) -> dict[str, Any]:
         """Every entry that can be had with its default settings, by name."""
@@ -121,8 +124,10 @@ class Registry:
             entry = point.load()
         except Exception as error:
             package = point.value if point.dist is None else point.dist.name
-            what = f"{self.kind} {key!r} of the installed package {package}"
-            raise ValueError(f"{what} cannot be imported: {error}") from error
+            raise ValueError(
+                f"{self.kind} {key!r} of the installed package {package} cannot be imported: "
+                f"{error}"
+            ) from error
         if key not in self._entries or self._entries[key]() is not entry:
             self.add(key, entry)
 

@@ -1,11 +1,13 @@
-"""Settings as fields of frozen dataclasses: their bounds and descriptions are declared once, in the annotations of the fields.
+"""Settings as fields of frozen dataclasses: their bounds and descriptions are declared once, in the
+annotations of the fields.
 
     @dataclass(frozen=True)
     class Method(Settings):
         penalty: Positive | Literal["auto"] = "auto"
         rounds: Annotated[int, Range(least=1), "Exchanges with the neighbours in an iteration."] = 1
 
-The same declarations check a value when the object is made, become flags and keys of files, and stand in the help.
+The same declarations check a value when the object is made, become flags and keys of files, and
+stand in the help.
 """
 
 from __future__ import annotations
@@ -38,14 +40,17 @@ Share = Annotated[float, Range(above=0, most=1)]
 Probability = Annotated[float, Range(least=0, below=1)]
 Natural = Annotated[int, Range(least=0)]
 Count = Annotated[int, Range(least=1)]
-Seed = Annotated[int, Range(least=0), "Seed of generated data, the start, random graphs and sampling."]
+Seed = Annotated[
+    int, Range(least=0), "Seed of generated data, the start, random graphs and sampling."
+]
 Quiet = Annotated[bool, "Print nothing but errors."]
 Condition = Annotated[float, Range(least=1)]
 """The condition of a matrix."""
 
 
 def missing(module: str, known: Iterable[str]) -> Callable[[str], NoReturn]:
-    """The ``__getattr__`` of a module, which raises an AttributeError that names the nearest of the known names."""
+    """The ``__getattr__`` of a module, which raises an AttributeError that names the nearest of the
+    known names."""
 
     def refuse(name: str) -> NoReturn:
         if name.startswith("__"):  # asked by Python's imports, which do not show the message
@@ -59,7 +64,8 @@ def missing(module: str, known: Iterable[str]) -> Callable[[str], NoReturn]:
 def taking(spec: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[P, T]]:
     """Make a function of ``spec(...)`` a function of the arguments of ``spec``, a `Settings` class.
 
-    The new function has their names, types, defaults and descriptions; a TypeError names the nearest parameter of a wrong name.
+    The new function has their names, types, defaults and descriptions; a TypeError names the
+    nearest parameter of a wrong name.
 
         @taking(Arguments)
         def solve(arguments: Arguments) -> Result: ...
@@ -90,7 +96,8 @@ def taking(spec: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[P, T]]
 
 
 def _with_parameters(docstring: str, spec: type[Any]) -> str:
-    """The docstring with the descriptions of the spec's fields, which its docstring and those of its bases have."""
+    """The docstring with the descriptions of the spec's fields, which its docstring and those of
+    its bases have."""
     written = [inspect.cleandoc(base.__doc__ or "") for base in reversed(spec.__mro__)]
     texts = [text.partition("----------\n")[2] for text in written]
     described = "\n".join(["Parameters", "----------", *filter(None, texts)])
@@ -105,7 +112,8 @@ def _check_names(owner: str, given: Iterable[str], known: Iterable[str]) -> None
 
 
 class _Signature:
-    """The signature of a class's constructor, which `Settings.__new__` would hide from `inspect.signature`."""
+    """The signature of a class's constructor, which `Settings.__new__` would hide from
+    `inspect.signature`."""
 
     def __get__(self, instance: object, owner: type[Any]) -> inspect.Signature | None:
         if instance is not None:
@@ -137,8 +145,8 @@ class Settings:
         Raises
         ------
         ValueError, TypeError
-            A value that its annotation does not admit, or one that is not the default and has no effect; the message names the
-            field.
+            A value that its annotation does not admit, or one that is not the default and has no
+            effect; the message names the field.
         """
         fields, given, name = declared(type(self)), vars(self), ""
         try:

@@ -1,8 +1,9 @@
-"""Stopping rules. A rule reads each recorded row, combines with others by ``|`` and ``&``, and states if it means convergence.
+"""Stopping rules. A rule reads each recorded row, combines with others by ``|`` and ``&``, and
+states if it means convergence.
 
-All ranks have the same numbers and decide equally. Rank 0 decides on wall-clock time and informs the others. With `LocalMaximum`
-the agents decide themselves, by max-consensus on local quantities (see `local_stopping`). The other rules are those of an observer
-of the whole network.
+All ranks have the same numbers and decide equally. Rank 0 decides on wall-clock time and informs
+the others. With `LocalMaximum` the agents decide themselves, by max-consensus on local quantities
+(see `local_stopping`). The other rules are those of an observer of the whole network.
 """
 
 from __future__ import annotations
@@ -48,16 +49,20 @@ class Rule(Settings):
         return _All(self, _rule(other))
 
     def __bool__(self) -> bool:
-        """Raise a TypeError on ``and``, ``or`` and ``not``, which would keep one rule and drop the other."""
-        repair = "write & for 'and' and | for 'or', as in one & two | three"
-        raise TypeError(f"a stopping rule is neither true nor false: {repair}")
+        """Raise a TypeError on ``and``, ``or`` and ``not``, which would keep one rule and drop the
+        other."""
+        raise TypeError(
+            "a stopping rule is neither true nor false: write & for 'and' and | for 'or', as in "
+            "one & two | three"
+        )
 
     def missed(self, row: Row) -> list[str]:
         """The tolerances that the row does not meet, each with its value there."""
         return []
 
     def met_at_start(self, feasibility: float) -> bool:
-        """True if a common start of all agents, with this feasibility, is converged for any objective."""
+        """True if a common start of all agents, with this feasibility, is converged for any
+        objective."""
         return False
 
     def parts(self) -> tuple[Rule, ...]:
@@ -81,7 +86,8 @@ class Rule(Settings):
 
 @dataclass(frozen=True)
 class _Function(Rule):
-    """A user's function of a row, or of a row and the collective. The answer of rank 0 counts for all ranks."""
+    """A user's function of a row, or of a row and the collective. The answer of rank 0 counts for
+    all ranks."""
 
     function: Callable[..., object]
 
@@ -101,9 +107,10 @@ class _Function(Rule):
             case Stop() | None:
                 pass
             case _:
-                stop = "decentorth.protocols.Stop(status, converged, message)"
-                results = f"True or False, {stop} or None"
-                raise TypeError(f"a stopping rule must return {results}, got {found!r}")
+                raise TypeError(
+                    "a stopping rule must return True or False, decentorth.protocols.Stop(status, "
+                    f"converged, message) or None, got {found!r}"
+                )
         if collective.size == 1:
             return found
         of_root = json.loads(collective.everyone(json.dumps(found).encode())[0])
@@ -124,7 +131,9 @@ def _takes_two(function: Callable[..., object]) -> bool:
 def _rule(other: object) -> Rule:
     """The rule that stands beside ``&`` or ``|``; a TypeError for what is none."""
     if isinstance(other, type) or not callable(other):
-        raise TypeError(f"& and | combine rules such as do.stopping.GradientNorm(1e-6), got {other!r}")
+        raise TypeError(
+            f"& and | combine rules such as do.stopping.GradientNorm(1e-6), got {other!r}"
+        )
     return as_rule(other)
 
 
@@ -202,14 +211,16 @@ class _Below(Rule):
 
 @dataclass(frozen=True)
 class GradientNorm(_Below):
-    """Convergence in ``gradient_norm`` (of the mean objective at the projected mean); for differentiable problems.
+    """Convergence in ``gradient_norm`` (of the mean objective at the projected mean); for
+    differentiable problems.
 
     Parameters
     ----------
     tolerance
         The bound of the gradient norm.
     relative
-        The tolerance is a share of the gradient norm at the start of the run, so that it does not depend on the units of the data.
+        The tolerance is a share of the gradient norm at the start of the run, so that it does not
+        depend on the units of the data.
 
     Examples
     --------
@@ -252,8 +263,14 @@ class _Share(Rule):
         value = row.values["gradient_norm"]
         if value > self.share * self.start:
             return None
-        bound = f"{self.share:g} times {self.start:.3g}, its value at the start"
-        return Stop("converged", True, f"gradient norm {value:.2e} <= {bound}")
+        return Stop(
+            "converged",
+            True,
+            (
+                f"gradient norm {value:.2e} <= {self.share:g} times {self.start:.3g}, its value "
+                "at the start"
+            ),
+        )
 
     def missed(self, row: Row) -> list[str]:
         found = _over("gradient norm", row.values["gradient_norm"], self.share * self.start)
@@ -261,7 +278,8 @@ class _Share(Rule):
 
 
 class Stationarity(_Below):
-    """Convergence when ``stationarity``, the generalized gradient of a composite problem, is at or below a tolerance.
+    """Convergence when ``stationarity``, the generalized gradient of a composite problem, is at or
+    below a tolerance.
 
     Examples
     --------
@@ -342,22 +360,24 @@ class Error(_Below):
 
 @dataclass(frozen=True)
 class LocalMaximum(Rule):
-    """Convergence when the agents find by max-consensus that quantities of every agent are at or below a tolerance.
+    """Convergence when the agents find by max-consensus that quantities of every agent are at or
+    below a tolerance.
 
     Parameters
     ----------
     tolerance
         The tolerance of each quantity.
     quantities
-        gradient: the norm of the agent's estimate of the mean Riemannian gradient (methods with a tracker, or one agent).
-        movement: the distance its point moved in the last iteration, divided by the step. disagreement: the distance of its
-        point from the average with its neighbours. feasibility. By default gradient (without a tracker movement),
-        disagreement and feasibility.
+        gradient: the norm of the agent's estimate of the mean Riemannian gradient (methods with a
+        tracker, or one agent). movement: the distance its point moved in the last iteration,
+        divided by the step. disagreement: the distance of its point from the average with its
+        neighbours. feasibility. By default gradient (without a tracker movement), disagreement and
+        feasibility.
     every
         Iterations between two attempts; by default ten for each round that an attempt takes.
     rounds
-        Rounds of an attempt, an upper bound on the diameter of the graph; by default the diameter. n - 1 is always enough for n
-        agents on a fixed graph.
+        Rounds of an attempt, an upper bound on the diameter of the graph; by default the diameter.
+        n - 1 is always enough for n agents on a fixed graph.
 
     Raises
     ------
@@ -395,7 +415,8 @@ class LocalMaximum(Rule):
         return Stop("converged", True, f"{decided}: local {found} <= {self.tolerance:g}")
 
     def reached(self, agreed: Agreed) -> bool:
-        """True if the agents' maxima are at or below the tolerance, as each agent can check by itself."""
+        """True if the agents' maxima are at or below the tolerance, as each agent can check by
+        itself."""
         return all(value <= self.tolerance for value in self._judged(agreed).values())
 
     def met_at_start(self, feasibility: float) -> bool:
@@ -442,8 +463,10 @@ def as_rule(stopping: object) -> Rule | None:
             return GradientNorm(float(stopping))
         case _ if callable(stopping) and not isinstance(stopping, type):
             return _Function(stopping)
-    rule, number = "do.stopping.GradientNorm(1e-6)", "a tolerance of the gradient norm such as 1e-6"
-    raise TypeError(f"stopping must be a rule such as {rule}, or {number}, got {stopping!r}")
+    raise TypeError(
+        "stopping must be a rule such as do.stopping.GradientNorm(1e-6), or a tolerance of the "
+        f"gradient norm such as 1e-6, got {stopping!r}"
+    )
 
 
 @dataclass(frozen=True)
@@ -478,11 +501,13 @@ class ObjectiveBelow(Rule):
 
 @dataclass(frozen=True)
 class Time(Rule):
-    """A limit on the wall time of the iterations (without measuring), as 600 (seconds) or "10m"; a row is recorded at its end.
+    """A limit on the wall time of the iterations (without measuring), as 600 (seconds) or "10m"; a
+    row is recorded at its end.
 
     A run that is resumed has the whole limit again: the seconds before are not counted.
 
-    With several ranks, rank 0's clock is broadcast four times a second, or after each iteration where one takes longer.
+    With several ranks, rank 0's clock is broadcast four times a second, or after each iteration
+    where one takes longer.
 
     Examples
     --------

@@ -38,8 +38,10 @@ root_doc = "index"
 templates_path = ["_templates"]
 exclude_patterns = ["results", "api/methods.rst"]
 suppress_warnings = [
-    "sphinx_gallery.duplicate_filename",  # "figure1.py" of two papers; pages have the folder in their names
-    "ref.python",  # words such as "shape" in the types of parameters are attributes of several classes
+    # "figure1.py" of two papers; pages have the folder in their names
+    "sphinx_gallery.duplicate_filename",
+    # words such as "shape" in the types of parameters are attributes of several classes
+    "ref.python",
     "toc.empty_glob",
 ]
 
@@ -51,15 +53,19 @@ myst_heading_anchors = 3
 bibtex_bibfiles = ["references.bib"]
 bibtex_default_style = "plain"
 
-(ROOT / "docs/api/methods.rst").write_text(reference_pages.listed(), encoding="utf-8")  # autosummary reads the disk
-autosummary_generate = [f"api/{page.name}" for page in (ROOT / "docs/api").iterdir() if page.is_file()]
+# autosummary reads the disk
+(ROOT / "docs/api/methods.rst").write_text(reference_pages.listed(), encoding="utf-8")
+autosummary_generate = [
+    f"api/{page.name}" for page in (ROOT / "docs/api").iterdir() if page.is_file()
+]
 autosummary_context = {"algorithms": [cls.__name__ for cls in reference_pages.classes()]}
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autodoc_default_options = {
     "members": True,
-    "exclude-members": "set_fit_request, set_partial_fit_request, set_transform_request, set_inverse_transform_request, "
-    "set_score_request",  # scikit-learn's own, whose texts point into its site
+    "exclude-members": "set_fit_request, set_partial_fit_request, set_transform_request, "
+    # scikit-learn's own, whose texts point into its site
+    "set_inverse_transform_request, set_score_request",
 }
 python_maximum_signature_line_length = 100
 napoleon_numpy_docstring = True
@@ -72,7 +78,10 @@ sphinx_gallery_conf = {
     "filename_pattern": rf"/({'|'.join(gallery_pages.FAST)})$".replace(".", r"\."),
     "ignore_pattern": r"(__init__|experiment|reproduce)\.py",
     "reset_argv": "gallery_pages.arguments",
-    "subsection_order": [f"../examples/{one}" for one in ("notebooks", "applications", "generalized", "j_orthogonal", "nonsmooth")],
+    "subsection_order": [
+        f"../examples/{one}"
+        for one in ("notebooks", "applications", "generalized", "j_orthogonal", "nonsmooth")
+    ],
     "show_memory": False,
     "show_signature": False,
     "capture_repr": ("_repr_html_",),
@@ -98,11 +107,20 @@ html_copy_source = False
 
 
 ARRAY = re.compile(
-    r"~?(?:numpy\.)?ndarray\[tuple\[~?(?:typing\.)?(?:Any|int), \.\.\.\], ~?(?:numpy\.)?dtype\[~?(?:numpy\.)?float64\]\]"
+    r"~?(?:numpy\.)?ndarray\[tuple\[~?(?:typing\.)?(?:Any|int), \.\.\.\], "
+    r"~?(?:numpy\.)?dtype\[~?(?:numpy\.)?float64\]\]"
 )
 
 
-def short(app: Any, what: str, name: str, obj: Any, options: Any, signature: str | None, returned: str | None) -> Any:
+def short(
+    app: Any,
+    what: str,
+    name: str,
+    obj: Any,
+    options: Any,
+    signature: str | None,
+    returned: str | None,
+) -> Any:
     """The signature with the name that arrays have in the source."""
     return tuple(text and ARRAY.sub("Array", text) for text in (signature, returned))
 
@@ -112,12 +130,16 @@ def plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[st
     for number, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
             parts = re.split(r"(``.*?``)", line)
-            parts[::2] = [re.sub(r"\||(?<=\w)_(?!\w)|\*\*(?=\w)", lambda sign: "\\" + sign[0], part) for part in parts[::2]]
+            parts[::2] = [
+                re.sub(r"\||(?<=\w)_(?!\w)|\*\*(?=\w)", lambda sign: "\\" + sign[0], part)
+                for part in parts[::2]
+            ]
             lines[number] = "".join(parts)
 
 
 def shallow(app: Any, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
-    """Keep the pages of single names and examples, 360 of them, out of the sidebar that every page has: other pages list them."""
+    """Keep the pages of single names and examples, 360 of them, out of the sidebar that every page
+    has: other pages list them."""
     whole = context["toctree"]
     context["toctree"] = lambda **options: whole(**(options | {"maxdepth": 2}))
 
@@ -125,9 +147,19 @@ def shallow(app: Any, page: str, template: str, context: dict[str, Any], tree: A
 def linked(app: Any, tree: Any) -> None:
     """Put a link in place of the file name of a page, ``docs/x.md``."""
     for name in list(tree.findall(nodes.literal)):
-        if (page := re.fullmatch(r"docs/([\w/]+)\.md", name.astext())) and page[1] in app.env.found_docs:
-            words = {"refdomain": "std", "reftype": "doc", "reftarget": f"/{page[1]}", "refexplicit": False, "refwarn": True}
-            link = addnodes.pending_xref("", nodes.inline("", "", classes=["xref", "doc"]), refdoc=app.env.docname, **words)
+        if (page := re.fullmatch(r"docs/([\w/]+)\.md", name.astext())) and page[
+            1
+        ] in app.env.found_docs:
+            words = {
+                "refdomain": "std",
+                "reftype": "doc",
+                "reftarget": f"/{page[1]}",
+                "refexplicit": False,
+                "refwarn": True,
+            }
+            link = addnodes.pending_xref(
+                "", nodes.inline("", "", classes=["xref", "doc"]), refdoc=app.env.docname, **words
+            )
             name.replace_self(link)
 
 
@@ -140,5 +172,6 @@ def setup(app: Any) -> None:
     app.connect("source-read", reference_pages.methods)
     app.connect("source-read", gallery_pages.stored)
     app.connect("builder-inited", gallery_pages.pictures, priority=900)  # behind sphinx-gallery
-    app.connect("autodoc-process-docstring", reference_pages.expand, priority=900)  # behind napoleon
+    # behind napoleon
+    app.connect("autodoc-process-docstring", reference_pages.expand, priority=900)
     app.connect("autodoc-process-signature", short)

@@ -1,4 +1,5 @@
-"""What the gallery shows: short examples run while the site is built, of long ones the stored output of a named command.
+"""What the gallery shows: short examples run while the site is built, of long ones the stored
+output of a named command.
 
 sphinx-gallery finds `arguments` under this module's name.
 """
@@ -50,7 +51,8 @@ def arguments(gallery_conf: dict[str, Any], script: dict[str, Any]) -> list[str]
 
 
 def drawn(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
-    """The figure of a cell that runs and comparisons have drawn, by the name ``figure``: pyplot does not know it."""
+    """The figure of a cell that runs and comparisons have drawn, by the name ``figure``: pyplot
+    does not know it."""
     names = block_vars["example_globals"]
     if not isinstance(figure := names.get("figure"), Picture) or names.get("shown") is figure:
         return ""
@@ -72,14 +74,21 @@ def pictures(app: Any) -> None:
 def outputs(script: str) -> list[Path]:
     """The stored outputs of commands that run a script of the folder examples."""
     files = sorted((DOCS / "results").rglob("*.txt"))
-    return [path for path in files if f" examples/{script}.py" in path.read_text(encoding="utf-8").partition("\n")[0]]
+    return [
+        path
+        for path in files
+        if f" examples/{script}.py" in path.read_text(encoding="utf-8").partition("\n")[0]
+    ]
 
 
 def shown(path: Path) -> str:
     """A stored output, and the figure beside it, as reStructuredText."""
     place, first = path.relative_to(DOCS), path.read_text(encoding="utf-8").partition("\n")[0]
     made, _, command = first.removeprefix("# ").partition(": ")
-    text = f"``{command}``, with {made}:\n\n.. literalinclude:: /{place}\n   :language: none\n   :lines: 2-\n\n"
+    text = (
+        f"``{command}``, with {made}:\n\n.. literalinclude:: /{place}\n   :language: none\n   "
+        ":lines: 2-\n\n"
+    )
     if path.with_suffix(".png").exists():
         text += f".. image:: /{place.with_suffix('.png')}\n   :alt: figure of the command\n\n"
     return text

@@ -2,8 +2,9 @@
 
     python docs/pictures.py
 
-agents.svg plays the run of ``decentorth demo``: points on the sphere, the ring and the curves, over the iterations. Where nothing
-moves, as in print, it shows the end of the run. first.svg is the figure of the first page's Python.
+agents.svg plays the run of ``decentorth demo``: points on the sphere, the ring and the curves, over
+the iterations. Where nothing moves, as in print, it shows the end of the run. first.svg is the
+figure of the first page's Python.
 """
 
 from __future__ import annotations
@@ -34,20 +35,32 @@ def animated(attribute: str, values: Sequence[str]) -> str:
     times = [*np.linspace(0.0, 0.85, len(values)), 1.0]
     return (
         f'<animate attributeName="{attribute}" dur="{SECONDS}s" repeatCount="indefinite" '
-        f'keyTimes="{";".join(f"{one:.4g}" for one in times)}" values="{";".join([*values, values[-1]])}"/>'
+        f'keyTimes="{";".join(f"{one:.4g}" for one in times)}" '
+        f'values="{";".join([*values, values[-1]])}"/>'
     )
 
 
-def moving_circle(x: NDArray[np.float64], y: NDArray[np.float64], radius: float, fill: str, inside: str = "") -> str:
+def moving_circle(
+    x: NDArray[np.float64], y: NDArray[np.float64], radius: float, fill: str, inside: str = ""
+) -> str:
     """A disc that goes through the places."""
-    moves = animated("cx", [f"{one:.1f}" for one in x]) + animated("cy", [f"{one:.1f}" for one in y])
-    return f'<circle cx="{x[-1]:.1f}" cy="{y[-1]:.1f}" r="{radius}" fill="{fill}">{moves}{inside}</circle>'
+    moves = animated("cx", [f"{one:.1f}" for one in x]) + animated(
+        "cy", [f"{one:.1f}" for one in y]
+    )
+    return (
+        f'<circle cx="{x[-1]:.1f}" cy="{y[-1]:.1f}" r="{radius}" '
+        f'fill="{fill}">{moves}{inside}</circle>'
+    )
 
 
-def path(x: NDArray[np.float64], y: NDArray[np.float64], colour: str, width: float = 1.0, rest: str = "") -> str:
+def path(
+    x: NDArray[np.float64], y: NDArray[np.float64], colour: str, width: float = 1.0, rest: str = ""
+) -> str:
     """A line through the places."""
     places = " ".join(f"{one:.1f},{two:.1f}" for one, two in zip(x, y, strict=True))
-    return f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="{width}" {rest}/>'
+    return (
+        f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="{width}" {rest}/>'
+    )
 
 
 def projection(end: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -83,7 +96,8 @@ def sphere(points: NDArray[np.float64]) -> list[str]:
 
 
 def ring(distance: NDArray[np.float64]) -> list[str]:
-    """The agents on the ring, whose colours follow their distances ``(frames, n)`` from the mean, and their messages."""
+    """The agents on the ring, whose colours follow their distances ``(frames, n)`` from the mean,
+    and their messages."""
     n = distance.shape[1]
     angles = 2 * np.pi * np.arange(n) / n
     x, y = 450 + 100 * np.sin(angles), 150 - 100 * np.cos(angles)
@@ -94,14 +108,20 @@ def ring(distance: NDArray[np.float64]) -> list[str]:
         drawn.append(path(x[[i, j]], y[[i, j]], "#ccc", 1.5))
         for a, b in ((i, j), (j, i)):
             moves = "".join(
-                f'<animate attributeName="{name}" dur="0.9s" repeatCount="9" values="{values[a]:.1f};{values[b]:.1f}"/>'
+                f'<animate attributeName="{name}" dur="0.9s" repeatCount="9" '
+                f'values="{values[a]:.1f};{values[b]:.1f}"/>'
                 for name, values in (("cx", x), ("cy", y))
             )
-            drawn.append(f'<circle cx="{x[a]:.1f}" cy="{y[a]:.1f}" r="2.5" fill="#999">{moves}</circle>')
+            drawn.append(
+                f'<circle cx="{x[a]:.1f}" cy="{y[a]:.1f}" r="2.5" fill="#999">{moves}</circle>'
+            )
     for i in range(n):
         shades = COOL + share[:, i, None] * (WARM - COOL)
         colours = [f"rgb({','.join(str(round(part)) for part in shade)})" for shade in shades]
-        drawn.append(f'<circle cx="{x[i]:.1f}" cy="{y[i]:.1f}" r="13" fill="{colours[-1]}">{animated("fill", colours)}</circle>')
+        drawn.append(
+            f'<circle cx="{x[i]:.1f}" cy="{y[i]:.1f}" r="13" '
+            f'fill="{colours[-1]}">{animated("fill", colours)}</circle>'
+        )
     return drawn
 
 
@@ -115,12 +135,16 @@ def curves(history: dict[str, NDArray[np.float64]], frames: NDArray[np.int64]) -
         y = 40 + 190 * (high - ten) / (high - low)
         drawn.append(path(np.array([650.0, 880.0]), np.array([y, y]), "#eee"))
         drawn.append(f'<text x="644" y="{y + 4:.0f}" text-anchor="end" {TEXT}>{10.0**ten:g}</text>')
-    for column, words, colour, row in zip(columns, CURVES.values(), COLOURS, (246, 264, 282), strict=True):
+    for column, words, colour, row in zip(
+        columns, CURVES.values(), COLOURS, (246, 264, 282), strict=True
+    ):
         seen = ~np.isnan(column)
         y = 40 + 190 * (high - np.log10(column[seen])) / (high - low)
         drawn.append(path(across[seen], y, colour, 2))
         drawn.append(f'<text x="650" y="{row + 8}" {TEXT.replace("#444", colour)}>{words}</text>')
-    moves = "".join(animated(name, [f"{one:.1f}" for one in across[frames]]) for name in ("x1", "x2"))
+    moves = "".join(
+        animated(name, [f"{one:.1f}" for one in across[frames]]) for name in ("x1", "x2")
+    )
     return [*drawn, f'<line x1="880" x2="880" y1="36" y2="234" stroke="#444">{moves}</line>']
 
 
@@ -136,14 +160,24 @@ def main() -> None:
         history = read_history(folder)
     n = sum(name.endswith("_x") for name in history)
     frames = np.unique(np.linspace(0, len(history["iteration"]) - 1, FRAMES).round().astype(int))
-    points = np.stack([[history[f"agent_{i}_{axis}"][frames] for i in range(n)] for axis in "xyz"]).transpose(2, 1, 0)
+    points = np.stack(
+        [[history[f"agent_{i}_{axis}"][frames] for i in range(n)] for axis in "xyz"]
+    ).transpose(2, 1, 0)
     distance = np.stack([history[f"agent_{i}"][frames] for i in range(n)], axis=1)
-    titles = ((150, "points on the sphere"), (450, "messages to two neighbours"), (765, f"{history['iteration'][-1]} iterations"))
+    titles = (
+        (150, "points on the sphere"),
+        (450, "messages to two neighbours"),
+        (765, f"{history['iteration'][-1]} iterations"),
+    )
     drawn = [
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 306" role="img">',
-        "<title>Ten agents on a ring: their points on the sphere come together while the errors fall</title>",
+        "<title>Ten agents on a ring: their points on the sphere come together while the errors "
+        "fall</title>",
         '<rect width="900" height="306" rx="8" fill="#fff"/>',
-        *(f'<text x="{x}" y="24" text-anchor="middle" {TEXT}>{words}</text>' for x, words in titles),
+        *(
+            f'<text x="{x}" y="24" text-anchor="middle" {TEXT}>{words}</text>'
+            for x, words in titles
+        ),
         *sphere(points),
         *ring(distance),
         *curves(history, frames),

@@ -1,8 +1,10 @@
-"""What the page of each class and rule has beside its docstring, in one order, and nothing written twice.
+"""What the page of each class and rule has beside its docstring, in one order, and nothing written
+twice.
 
-A method: when to take it, its equations, its options, what an iteration costs, its example with the figure, references, and
-where it is in the code, from the tables of methods.md. A problem: the figure of its example, the methods that solve it, its
-command. Rules for weights: spectra on three graphs. Every page: the names nearest to it, from the lists of api/*.md.
+A method: when to take it, its equations, its options, what an iteration costs, its example with the
+figure, references, and where it is in the code, from the tables of methods.md. A problem: the
+figure of its example, the methods that solve it, its command. Rules for weights: spectra on three
+graphs. Every page: the names nearest to it, from the lists of api/*.md.
 """
 
 from __future__ import annotations
@@ -45,12 +47,18 @@ def tables() -> dict[str, list[list[str]]]:
     for line in (DOCS / "methods.md").read_text(encoding="utf-8").splitlines():
         if row := re.match(r"\| `(\w+)` \|(.*)\|$", line):
             found.setdefault(row[1], []).append([cell.strip() for cell in row[2].split(" | ")])
-    return {name: rows[:2] for name, rows in found.items() if len(rows) > 1 and name in algorithms.names()}
+    return {
+        name: rows[:2]
+        for name, rows in found.items()
+        if len(rows) > 1 and name in algorithms.names()
+    }
 
 
 def plain(cell: str) -> str:
     """A cell of a table as reStructuredText."""
-    parts = re.split(r"(\$[^$]*\$|\{cite\}`[^`]*`|\[[^]]*\]\([\w.]+\.md\)|x\^T \w x = \w|`[^`]*`)", cell)
+    parts = re.split(
+        r"(\$[^$]*\$|\{cite\}`[^`]*`|\[[^]]*\]\([\w.]+\.md\)|x\^T \w x = \w|`[^`]*`)", cell
+    )
     forms = {
         r"\$(.*)\$": r"\\ :math:`\1`\\ ",
         r"\{cite\}`(.*)`": r":cite:`\1`",
@@ -74,7 +82,8 @@ def options(cls: type) -> list[str]:
 
 
 def narrow(text: str) -> list[str]:
-    """The lines of a documentation as wide as a page: paragraphs are filled again, formulas stay."""
+    """The lines of a documentation as wide as a page: paragraphs are filled again, formulas
+    stay."""
     lines = []
     for paragraph in text.split("\n\n"):
         rows = paragraph.splitlines()
@@ -93,20 +102,42 @@ def linked(app: Any, page: str, source: list[str]) -> None:
         text = source[0].replace(head, "| name |", 1).replace(line, line[4:], 1)
         to = r"| [`\1`](api/generated/decentorth."
         for cls, name in classes().items():
-            text = re.sub(rf"^\| `({name})` \| [^|]*\|", f"{to}{cls.__name__}.rst) |", text, count=1, flags=re.M)
+            text = re.sub(
+                rf"^\| `({name})` \| [^|]*\|",
+                f"{to}{cls.__name__}.rst) |",
+                text,
+                count=1,
+                flags=re.M,
+            )
         source[0] = text
 
 
 def listed(*families: str) -> str:
-    """The list of the methods in these families, in all without one, from which autosummary makes their pages."""
-    found = [one.__name__ for one in classes() if not families or one.__module__.split(".")[2] in families]
-    return "\n".join([".. autosummary::", "   :toctree: generated", "", *(f"   decentorth.{name}" for name in sorted(found)), ""])
+    """The list of the methods in these families, in all without one, from which autosummary makes
+    their pages."""
+    found = [
+        one.__name__
+        for one in classes()
+        if not families or one.__module__.split(".")[2] in families
+    ]
+    return "\n".join(
+        [
+            ".. autosummary::",
+            "   :toctree: generated",
+            "",
+            *(f"   decentorth.{name}" for name in sorted(found)),
+            "",
+        ]
+    )
 
 
 def methods(app: Any, page: str, source: list[str]) -> None:
-    """In api/algorithms.md, put the list of methods in place of each line ``methods: FAMILY ...``."""
+    """In api/algorithms.md, put the list of methods in place of each line ``methods: FAMILY
+    ...``."""
     if page == "api/algorithms":
-        source[0] = re.sub(r"^methods: (.*)$", lambda found: listed(*found[1].split()), source[0], flags=re.M)
+        source[0] = re.sub(
+            r"^methods: (.*)$", lambda found: listed(*found[1].split()), source[0], flags=re.M
+        )
 
 
 def indented(lines: list[str]) -> list[str]:
@@ -145,9 +176,17 @@ def method(name: str, cls: type, folder: Path) -> list[str]:
     code = [".. code-block:: pycon", *indented(example(cls))]
     parts = {
         "": [f"**Take it for** {plain(take)}.", "", f"**Not for** {plain(avoid)}."],
-        "Equations": [plain(equation), "", ".. code-block:: text", *indented(narrow(inspect.cleandoc(module.__doc__ or "")))],
+        "Equations": [
+            plain(equation),
+            "",
+            ".. code-block:: text",
+            *indented(narrow(inspect.cleandoc(module.__doc__ or ""))),
+        ],
         "Options": options(cls),
-        "An iteration": [f"- {heading}: {plain(cell)}" for heading, cell in zip(HEADINGS, first[1:], strict=False)],
+        "An iteration": [
+            f"- {heading}: {plain(cell)}"
+            for heading, cell in zip(HEADINGS, first[1:], strict=False)
+        ],
         "Example": code + drawn(name, lambda: run(name, cls)["result"].plot(width="page"), folder),
         "References": [f"{plain(paper)}. Verified: {plain(verified)} (:doc:`/methods`)."],
         "Where it is": [where(cls), f"On the command line: ``--algorithm {name}``."],
@@ -174,7 +213,11 @@ def problem(name: str, cls: type, folder: Path) -> list[str]:
         return []
     names = run(name, cls)
     solvable = names["result"].problem
-    fit = [link(f"decentorth.{type(one).__name__}") for one in algorithms.defaults().values() if fits(solvable, one)]
+    fit = [
+        link(f"decentorth.{type(one).__name__}")
+        for one in algorithms.defaults().values()
+        if fits(solvable, one)
+    ]
     parts = {
         "": drawn(cls.__name__, lambda: names["result"].plot(width="page"), folder),
         "Methods that solve it": [f"{', '.join(fit)}."],
@@ -187,7 +230,8 @@ def problem(name: str, cls: type, folder: Path) -> list[str]:
 
 
 def fits(solvable: Any, one: Any) -> bool:
-    """Whether a method with its default options solves a problem; controls, which need nothing of a problem, do not count."""
+    """Whether a method with its default options solves a problem; controls, which need nothing of a
+    problem, do not count."""
     try:
         check_capabilities(solvable, one)
     except (TypeError, ValueError):
@@ -205,12 +249,17 @@ def rule(name: str, obj: Any, folder: Path) -> list[str]:
             continue
         found = tp.spectrum(W)
         spectra[graph] = tp.eigenvalues(W)
-        rows.append(f'"``{graph}``", {found.sigma:.4f}, {found.gap:.4f}, {round(found.lambda_min, 4) + 0.0:.4f}')
+        rows.append(
+            f'"``{graph}``", {found.sigma:.4f}, {found.gap:.4f}, '
+            f"{round(found.lambda_min, 4) + 0.0:.4f}"
+        )
     shown = [*spectra][-1]
     header = ["   :header: graph, sigma, spectral gap, smallest eigenvalue", ""]
     parts = {
         "On some graphs": [".. csv-table::", *header, *(f"   {row}" for row in rows)],
-        f"Eigenvalues on {shown}": drawn(obj.__name__, lambda: tp.draw_spectrum(spectra[shown]).figure, folder),
+        f"Eigenvalues on {shown}": drawn(
+            obj.__name__, lambda: tp.draw_spectrum(spectra[shown]).figure, folder
+        ),
         "Where it is": [where(obj), f"On the command line: ``--weights {name}``."],
     }
     return sections(parts)
@@ -235,14 +284,21 @@ def link(name: str) -> str:
 def near(name: str, obj: Any) -> list[str]:
     """The names nearest to one.
 
-    Of problems and estimators those that contain its name, of methods those of the same set; then its list, of a long one a part.
+    Of problems and estimators those that contain its name, of methods those of the same set; then
+    its list, of a long one a part.
     """
     own = name.rpartition(".")[2].removesuffix("Settings")
     every = [other for names in lists() for other in names]
-    alike = [other for other in every if other.startswith(FAMILY) and own in other.rpartition(".")[2]] * name.startswith(FAMILY)
+    alike = [
+        other for other in every if other.startswith(FAMILY) and own in other.rpartition(".")[2]
+    ] * name.startswith(FAMILY)
     if obj in classes():
         of = {one: first[3] for one, (first, _) in tables().items()}
-        alike = [f"decentorth.{cls.__name__}" for cls, one in classes().items() if of[one] == of[classes()[obj]]]
+        alike = [
+            f"decentorth.{cls.__name__}"
+            for cls, one in classes().items()
+            if of[one] == of[classes()[obj]]
+        ]
     listed = next((names for names in lists() if name in names), [])
     if len(listed) > FEW:
         listed = [other for other in listed if close(other, obj)]
@@ -255,7 +311,11 @@ def close(other: str, obj: Any) -> bool:
     thing = getattr(importlib.import_module(module), short)
     if thing.__module__ == obj.__module__:
         return True
-    return inspect.isclass(thing) and inspect.isclass(obj) and thing.__bases__ == obj.__bases__ != (object,)
+    return (
+        inspect.isclass(thing)
+        and inspect.isclass(obj)
+        and thing.__bases__ == obj.__bases__ != (object,)
+    )
 
 
 def expand(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

@@ -1,7 +1,8 @@
 """Draw the pictures of the gallery, in one style: python docs/thumbnails.py [NAME...]
 
-Each example runs with the arguments below. One panel of its figure becomes its picture: thick lines, no words, so that it reads at
-160 pixels. Of examples that draw nothing `own` has the picture.
+Each example runs with the arguments below. One panel of its figure becomes its picture: thick
+lines, no words, so that it reads at 160 pixels. Of examples that draw nothing `own` has the
+picture.
 """
 
 from __future__ import annotations
@@ -67,13 +68,18 @@ RUNS: dict[str, tuple[str, int]] = {
     "nonsmooth/network": ("{} --share 0.2", 0),
     "nonsmooth/outliers": ("{} 2", 0),
 }
-"""The arguments of each example, with the file of its figure as {}, and the number of the panel that is shown."""
+"""The arguments of each example, with the file of its figure as {}, and the number of the panel
+that is shown."""
 
 
 def figure_of(name: str, words: str) -> Figure:
     """The last figure that an example writes."""
     script, found = EXAMPLES / f"{name}.py", []
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
         before, save = sys.argv, Figure.savefig
         Figure.savefig = lambda figure, *args, **more: found.append(figure)  # type: ignore[method-assign]
         sys.argv = [str(script), *words.format(Path(folder, "figure.png")).split()]
@@ -104,7 +110,11 @@ def picture(panel: Any) -> Figure:
     curves = [line for line in panel.lines if len(line.get_xdata()) > 2]
     for line, colour in zip(curves, cycle(COLOURS), strict=False):
         axes.plot(*line.get_data(), color=colour, linewidth=4, alpha=0.9)
-    points = [line for line in panel.lines if len(line.get_xdata()) < 3 and line.get_marker() not in ("None", "", " ")]
+    points = [
+        line
+        for line in panel.lines
+        if len(line.get_xdata()) < 3 and line.get_marker() not in ("None", "", " ")
+    ]
     for line, colour in zip(points, cycle(COLOURS[1:]), strict=False):
         axes.plot(*line.get_data(), "o", color=colour, markersize=13)
     for bar in [one for one in panel.patches if isinstance(one, Rectangle)]:
@@ -119,7 +129,10 @@ def picture(panel: Any) -> Figure:
 def bars(output: str, number: str) -> Any:
     """A panel with the numbers of a stored output that an expression finds."""
     panel = Figure().add_subplot()
-    values = [float(one) for one in re.findall(number, (DOCS / "results" / "examples" / f"{output}.txt").read_text())]
+    values = [
+        float(one)
+        for one in re.findall(number, (DOCS / "results" / "examples" / f"{output}.txt").read_text())
+    ]
     panel.barh(range(len(values))[::-1], values, height=0.6)
     panel.set_xlim(0.0, 1.05 * max(values))
     return panel
@@ -140,7 +153,9 @@ OWN: dict[str, Callable[[], Any]] = {
     "own_algorithm": dampings,
     "generalized/wide_views": lambda: bars("wide_views", r"gap (\S+) "),
     "j_orthogonal/knowledge": lambda: bars("knowledge", r"MRR (\S+),"),
-    "j_orthogonal/table2": lambda: figure_of("j_orthogonal/figure1", "{} --data randn10 --seconds 1").axes[0],
+    "j_orthogonal/table2": lambda: figure_of(
+        "j_orthogonal/figure1", "{} --data randn10 --seconds 1"
+    ).axes[0],
 }
 """The panels of examples that draw nothing."""
 

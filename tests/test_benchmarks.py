@@ -1,4 +1,5 @@
-"""The report of ``python -m benchmarks``: its rows agree with their numbers, what fails is named, Ctrl-C keeps what is measured."""
+"""The report of ``python -m benchmarks``: its rows agree with their numbers, what fails is named,
+Ctrl-C keeps what is measured."""
 
 from __future__ import annotations
 
@@ -47,9 +48,14 @@ def stored(out: Path) -> dict[str, Any]:
 
 
 def tables(report: str) -> list[dict[str, str]]:
-    """The rows of all tables of a report, by the names of their columns; those of the numbers are value and other."""
+    """The rows of all tables of a report, by the names of their columns; those of the numbers are
+    value and other."""
     names = [name or ("value" if place == 2 else "other") for place, name in enumerate(COLUMNS)]
-    lines = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in report.splitlines() if line.startswith("| ")]
+    lines = [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in report.splitlines()
+        if line.startswith("| ")
+    ]
     assert all(len(cells) == len(names) for cells in lines), report
     return [dict(zip(names, cells, strict=True)) for cells in lines if cells[0] != "case"]
 
@@ -59,14 +65,27 @@ def test_a_row_has_the_medians_and_the_ratios_of_its_blocks() -> None:
     works = {"ours": given(1.0, 4.0, 3.0), "rival": given(2.0, 2.0, 6.0)}
     done.add("floors", Case("a case", lambda: works, 3, goal=1.5, unit="iterations"))
     (row,) = done.rows
-    assert (row.value, row.other_value, row.ratio, row.least, row.largest, row.goal) == (3.0, 2.0, 0.5, 0.5, 2.0, 1.5)
+    assert (row.value, row.other_value, row.ratio, row.least, row.largest, row.goal) == (
+        3.0,
+        2.0,
+        0.5,
+        0.5,
+        2.0,
+        1.5,
+    )
     assert not done.failures
 
 
 def test_what_fails_is_named_and_the_rest_is_measured() -> None:
     done = Measured()
     program = printed(sys.executable, "-c", "import sys; print('1.0'); sys.exit('no such library')")
-    works = {"ours": given(1.0), "absent": fails, "program": program, "nothing": given(float("nan")), "rival": given(4.0)}
+    works = {
+        "ours": given(1.0),
+        "absent": fails,
+        "program": program,
+        "nothing": given(float("nan")),
+        "rival": given(4.0),
+    }
     done.add("centralized", Case("first", lambda: works, 1))
     done.add("centralized", Case("second", lambda: {"ours": given(1.0), "rival": 1 / 0}, 1))
     done.add("centralized", Case("third", lambda: {"ours": given(2.0), "rival": given(1.0)}, 1))
@@ -92,11 +111,19 @@ def test_all_problems_and_all_cells_have_rows() -> None:
     problems = [case.name.split(",")[0] for case in SECTIONS["centralized"](True, peers)]
     assert problems == ["Procrustes", "GEVP", "PCA", "CCA", "ICA", "RSR", "ODL", "HEVP"]
     cells = [case.name for case in SECTIONS["decentralized"](False, peers) if case.goal is not None]
-    assert {*cells} == {f"{method}, {problem}, {graph}" for method in METHODS for problem in PROBLEMS for graph in GRAPHS}
+    assert {*cells} == {
+        f"{method}, {problem}, {graph}"
+        for method in METHODS
+        for problem in PROBLEMS
+        for graph in GRAPHS
+    }
     assert len(PROBLEMS) == 3
 
 
-@pytest.mark.parametrize(("words", "said"), [(["--rows", "flors"], "'flors'"), (["--out", __file__], "name another folder")])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["--rows", "flors"], "'flors'"), (["--out", __file__], "name another folder")],
+)
 def test_bad_flags_are_one_line_and_exit_code_2(words: list[str], said: str) -> None:
     done = run_ranks(0, ["-m", "benchmarks", *words])
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.report()
@@ -117,8 +144,16 @@ def test_the_report_is_complete(tmp_path: Path) -> None:
     shown = tables(report)
     for row, cells in zip(kept["rows"], shown, strict=True):
         assert row["least"] <= row["ratio"] <= row["largest"]
-        assert row["least"] * (1 - 1e-12) <= row["value"] / row["other_value"] <= row["largest"] * (1 + 1e-12)
-        assert (cells["case"], cells["ours"], cells["against"]) == (row["case"], row["ours"], row["other"])
+        assert (
+            row["least"] * (1 - 1e-12)
+            <= row["value"] / row["other_value"]
+            <= row["largest"] * (1 + 1e-12)
+        )
+        assert (cells["case"], cells["ours"], cells["against"]) == (
+            row["case"],
+            row["ours"],
+            row["other"],
+        )
         value, other = (float(cells[name].removesuffix(" ms")) for name in ("value", "other"))
         assert value == pytest.approx(1e3 * row["value"], rel=1e-3)
         assert other == pytest.approx(1e3 * row["other_value"], rel=1e-3)
@@ -129,13 +164,17 @@ def test_the_report_is_complete(tmp_path: Path) -> None:
     for name in INTERPRETERS:
         assert f"- {name}: not asked for" in report
     again = tables(markdown(kept, earlier(folder(tmp_path))))
-    assert [cells["before"] for cells in again] == [f"{cells['ratio']} ({kept['commit']})" for cells in shown]
+    assert [cells["before"] for cells in again] == [
+        f"{cells['ratio']} ({kept['commit']})" for cells in shown
+    ]
 
 
 @pytest.mark.slow
 def test_ctrl_c_keeps_the_rows_that_are_measured(tmp_path: Path) -> None:
     command = [sys.executable, "-u", *ROWS, str(tmp_path)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
         assert process.stdout is not None
         first = next(line for line in process.stdout if line.startswith("  "))
         os.kill(process.pid, signal.SIGINT)
@@ -145,7 +184,10 @@ def test_ctrl_c_keeps_the_rows_that_are_measured(tmp_path: Path) -> None:
     assert kept["rows"]
     row = kept["rows"][0]
     assert first.startswith(f"  {row['case']}: {row['ours']} / {row['other']}")
-    assert "Ended by Ctrl-C: further rows were not measured." in (folder(tmp_path) / "report.md").read_text()
+    assert (
+        "Ended by Ctrl-C: further rows were not measured."
+        in (folder(tmp_path) / "report.md").read_text()
+    )
 
 
 @pytest.mark.slow

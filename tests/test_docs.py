@@ -1,12 +1,15 @@
-"""The pages of docs/: their code runs as written, their commands are complete, their links and the list of public names too.
+"""The pages of docs/: their code runs as written, their commands are complete, their links and the
+list of public names too.
 
-Blocks of a page run one after the other in a folder of their own. A comment before a block says more of it:
+Blocks of a page run one after the other in a folder of their own. A comment before a block says
+more of it:
 
     <!-- needs ranks -->        starts mpirun, or reads what such a block has left
     <!-- not run: REASON -->    needs what no test has, such as a cluster
     <!-- file: NAME -->         is run, and stands in the folder under this name
 
-and <!-- before, a line of Python, --> is set-up that the page does not show. Blocks marked sh install and are not run.
+and <!-- before, a line of Python, --> is set-up that the page does not show. Blocks marked sh
+install and are not run.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ from decentorth.registry import algorithms
 from tests.support.mpi import HUNG, ROOT
 
 PARTS = "compare data estimators problems sets theory".split()
-METHODS = [f"   decentorth.{algorithms.get(name).__name__}" for name in algorithms.names()]  # the build lists them
+# the build lists them
+METHODS = [f"   decentorth.{algorithms.get(name).__name__}" for name in algorithms.names()]
 DOCS = ROOT / "docs"
 ELSEWHERE = "using.md"
 """The page whose commands are those of tests/test_readme.py."""
@@ -53,20 +57,30 @@ def with_code() -> list[Any]:
     for page in PAGES:
         if page.name != ELSEWHERE and (here := blocks(page)):
             marks = [pytest.mark.slow] if page.name not in QUICK else []
-            marks += [pytest.mark.ranks] if any(block["mark"] == "needs ranks" for block in here) else []
+            marks += (
+                [pytest.mark.ranks] if any(block["mark"] == "needs ranks" for block in here) else []
+            )
             found.append(pytest.param(page, marks=marks, id=str(page.relative_to(DOCS))))
     return found
 
 
 def shell(code: str, folder: Path, programs: Path) -> None:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
     words = ["bash", "-euc", code]
-    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=HUNG, check=False)
+    done = subprocess.run(
+        words, cwd=folder, env=env, capture_output=True, text=True, timeout=HUNG, check=False
+    )
     assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
 
 
 @pytest.mark.parametrize("page", with_code())
-def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_of_a_page_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, programs = tmp_path / "page", tmp_path / "programs"
     folder.mkdir()
     programs.mkdir()
@@ -87,19 +101,30 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
             exec(compile(block["before"] or block["code"], str(page), "exec"), names)
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name
+)
 def test_code_fits_80_columns(page: Path) -> None:
     """All but the two set-up lines of the README, and output."""
     blocks = re.findall(r"^```([^\n]*)\n(.*?)^```$", page.read_text(), re.S | re.M)
-    code = [line for language, block in blocks if language in ("", "python", "bash", "sh") for line in block.splitlines()]
-    code += re.findall(r"^ {4}((?:decentorth|mpirun|python|pytest|sbatch) .*)$", page.read_text(), re.M)
+    code = [
+        line
+        for language, block in blocks
+        if language in ("", "python", "bash", "sh")
+        for line in block.splitlines()
+    ]
+    code += re.findall(
+        r"^ {4}((?:decentorth|mpirun|python|pytest|sbatch) .*)$", page.read_text(), re.M
+    )
     wide = [line for line in code if len(line) > 80 and "venv" not in line]
     assert not wide
 
 
 def test_blocks_are_found() -> None:
     """Guards the test above against a list that is empty, and marks against slips of the pen."""
-    assert {"data.md", "objective.md", "graphs.md", "cluster.md"} <= {page.values[0].name for page in with_code()}
+    assert {"data.md", "objective.md", "graphs.md", "cluster.md"} <= {
+        page.values[0].name for page in with_code()
+    }
     marks = {block["mark"] for page in PAGES for block in blocks(page) if block["mark"]}
     assert all(mark == "needs ranks" or mark.startswith(("not run: ", "file: ")) for mark in marks)
 
@@ -109,7 +134,9 @@ def commands() -> list[tuple[str, list[str]]]:
     found = []
     for page in PAGES:
         text = page.read_text().replace("\\\n", " ")
-        for line in re.findall(r"^ *(?:mpirun .*?)?(?:python -m decentorth\.run|decentorth run)( .*|)$", text, re.M):
+        for line in re.findall(
+            r"^ *(?:mpirun .*?)?(?:python -m decentorth\.run|decentorth run)( .*|)$", text, re.M
+        ):
             words = shlex.split(line, comments=True)
             if not {"--config", "--resume", "--plugin", "--help", "--print-config"} & {*words}:
                 found.append((page.name, words))
@@ -121,17 +148,21 @@ def test_runs_in_pages_have_flags_and_names_that_exist(capsys: pytest.CaptureFix
     from decentorth.commands.run.command import main
 
     for page, words in commands():
-        assert main([*words, "--print-config"]) == 0, f"{page}: {' '.join(words)}\n{capsys.readouterr().err}"
+        assert main([*words, "--print-config"]) == 0, (
+            f"{page}: {' '.join(words)}\n{capsys.readouterr().err}"
+        )
     assert len(commands()) > 20
 
 
 def test_files_and_tests_that_pages_name_exist() -> None:
-    """Scripts, tests and pages, by their paths from the root; the words after -k are in the name of a test of that file."""
+    """Scripts, tests and pages, by their paths from the root; the words after -k are in the name of
+    a test of that file."""
     missing = [
         f"{page.name}: {path}"
         for page in [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
         for path in re.findall(
-            r"(?<![\w/.])((?:examples|benchmarks|launch|docs|tests)/[\w/]+\.(?:py|md|sh|sbatch|txt))", page.read_text()
+            r"(?<![\w/.])((?:examples|benchmarks|launch|docs|tests)/[\w/]+\.(?:py|md|sh|sbatch|txt))",
+            page.read_text(),
         )
         if not (ROOT / path).exists()
     ]
@@ -145,11 +176,21 @@ def test_files_and_tests_that_pages_name_exist() -> None:
 
 
 def test_examples_have_titles_and_pictures_for_the_gallery() -> None:
-    scripts = [path for path in (ROOT / "examples").rglob("*.py") if path.name not in ("experiment.py", "reproduce.py")]
-    missing = [path.name for path in scripts if not re.match(r'"""\n(.+)\n=+\n\n', path.read_text())]
+    scripts = [
+        path
+        for path in (ROOT / "examples").rglob("*.py")
+        if path.name not in ("experiment.py", "reproduce.py")
+    ]
+    missing = [
+        path.name for path in scripts if not re.match(r'"""\n(.+)\n=+\n\n', path.read_text())
+    ]
     assert not missing, "begin the docstring with a title and a line of ==="
-    names = ["-".join(path.relative_to(ROOT / "examples").with_suffix("").parts) for path in scripts]
-    missing = [name for name in names if not (DOCS / "_static" / "gallery" / f"{name}.png").is_file()]
+    names = [
+        "-".join(path.relative_to(ROOT / "examples").with_suffix("").parts) for path in scripts
+    ]
+    missing = [
+        name for name in names if not (DOCS / "_static" / "gallery" / f"{name}.png").is_file()
+    ]
     assert not missing, "give it a line in RUNS of docs/thumbnails.py, and run that"
 
 
@@ -169,19 +210,28 @@ def public(module: str) -> list[str]:
     return [name for name in package.__all__ if not inspect.ismodule(getattr(package, name))]
 
 
-@pytest.mark.parametrize("module", ["decentorth", "topologies", *map("decentorth.{}".format, PARTS)])
+@pytest.mark.parametrize(
+    "module", ["decentorth", "topologies", *map("decentorth.{}".format, PARTS)]
+)
 def test_every_public_name_has_a_page(module: str) -> None:
-    missing = [name for name in public(module) if f"{module}.{name}\n" not in API and f"`{name}`" not in API]
+    missing = [
+        name
+        for name in public(module)
+        if f"{module}.{name}\n" not in API and f"`{name}`" not in API
+    ]
     assert not missing, f"docs/api/*.md lack {missing} of {module}: add them under autosummary"
 
 
 def documented() -> list[str]:
     found = re.findall(r"^   ([\w.]+\.[A-Z]\w*)$", API, re.M)
-    return [name for name in found if name not in ("decentorth.data.Labels", "topologies.Order")]  # types
+    # types
+    return [name for name in found if name not in ("decentorth.data.Labels", "topologies.Order")]
 
 
 @pytest.mark.parametrize("name", documented())
-def test_every_public_class_has_an_example_that_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_public_class_has_an_example_that_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module, own = name.rsplit(".", 1)
     try:
         text = getattr(importlib.import_module(module), own).__doc__

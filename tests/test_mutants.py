@@ -1,4 +1,5 @@
-"""Damaged files: every reader refuses them in a line, or reads them, and never ends, waits or fills the memory.
+"""Damaged files: every reader refuses them in a line, or reads them, and never ends, waits or fills
+the memory.
 
 ``python -m tests.test_mutants`` prints what became of the mutants of every reader, as JSON.
 """
@@ -39,10 +40,22 @@ from decentorth.problems import PCASettings
 from decentorth.problems.common.division import Division
 from decentorth.records.saved_runs import read_history, read_start, read_summary
 from decentorth.running.checkpoint import newest_notes
-from tests.support.mutants import Counts, Edit, Reader, Seed, compressed, edited, header, lines, tried, zipped
+from tests.support.mutants import (
+    Counts,
+    Edit,
+    Reader,
+    Seed,
+    compressed,
+    edited,
+    header,
+    lines,
+    tried,
+    zipped,
+)
 from tests.support.problems import GRAPHS, pca
 
-MUTANTS, OF_A_CHILD = 100, 20  # of every reader beside those written by hand; of one that starts a process for each file
+# of every reader beside those written by hand; of one that starts a process for each file
+MUTANTS, OF_A_CHILD = 100, 20
 ROOT = Path(__file__).resolve().parents[1]
 STUDY = list(trials(False, 0)[0])
 MANIFEST = "000000004/manifest.json"
@@ -63,7 +76,10 @@ def market(matrix: Any) -> bytes:
 
 
 def idx(values: np.ndarray[Any, Any]) -> bytes:
-    return struct.pack(f">HBB{values.ndim}I", 0, 8, values.ndim, *values.shape) + values.astype(np.uint8).tobytes()
+    return (
+        struct.pack(f">HBB{values.ndim}I", 0, 8, values.ndim, *values.shape)
+        + values.astype(np.uint8).tobytes()
+    )
 
 
 def npy_header(shape: str, descr: str = "'<f8'") -> bytes:
@@ -73,7 +89,13 @@ def npy_header(shape: str, descr: str = "'<f8'") -> bytes:
 
 def sparse_npz(**members: Any) -> bytes:
     """An archive as ``scipy.sparse.save_npz`` writes them, with other members."""
-    whole = {"format": b"csr", "shape": (N, N), "data": np.ones(3), "indices": [0, 1, 2], "indptr": [0, 1, 2, *[3] * (N - 2)]}
+    whole = {
+        "format": b"csr",
+        "shape": (N, N),
+        "data": np.ones(3),
+        "indices": [0, 1, 2],
+        "indptr": [0, 1, 2, *[3] * (N - 2)],
+    }
     return stored(np.savez, **(whole | members))
 
 
@@ -113,7 +135,14 @@ SPARSE = (
     sparse_npz(shape=(3 * 10**8, 2), indptr=[0, 1, 2, 3]),
     stored(np.savez, format=b"coo", shape=(2**40, 2**40), data=[1.0], row=[0], col=[0]),
     stored(np.savez, format=b"dia", shape=(2**40, 2**40), data=[[1.0]], offsets=[0]),
-    stored(np.savez, format=b"bsr", shape=(4, 4), data=np.ones((1, 2, 2)), indices=[10**9], indptr=[0, 1, 1]),
+    stored(
+        np.savez,
+        format=b"bsr",
+        shape=(4, 4),
+        data=np.ones((1, 2, 2)),
+        indices=[10**9],
+        indptr=[0, 1, 1],
+    ),
 )
 
 
@@ -187,7 +216,9 @@ def checkpoint() -> dict[str, bytes]:
     """The files of a checkpoint, by their names in the folder of checkpoints."""
     with tempfile.TemporaryDirectory() as folder:
         going_on().solve(Options(iterations=4, checkpoints=Checkpoints(folder)))
-        return {str(file.relative_to(folder)): file.read_bytes() for file in Path(folder).glob("*/*")}
+        return {
+            str(file.relative_to(folder)): file.read_bytes() for file in Path(folder).glob("*/*")
+        }
 
 
 VALUES_OF_JSON: tuple[Any, ...] = (
@@ -201,7 +232,11 @@ def sealed(data: bytes, rng: np.random.Generator) -> bytes:
     whole = json.loads(data)
     place: Any = whole
     key: Any = "checkpoint"
-    while isinstance(place[key], dict | list) and len(place[key]) and (place is whole or rng.random() < 0.8):
+    while (
+        isinstance(place[key], dict | list)
+        and len(place[key])
+        and (place is whole or rng.random() < 0.8)
+    ):
         place = place[key]
         keys = list(place) if isinstance(place, dict) else list(range(len(place)))
         key = keys[int(rng.integers(0, len(keys)))]
@@ -213,7 +248,11 @@ def sealed(data: bytes, rng: np.random.Generator) -> bytes:
     return json.dumps({**whole, "sha256": hashlib.sha256(canonical.encode()).hexdigest()}).encode()
 
 
-BOMB = "agents: [" + ", ".join(f"&l{k} [{', '.join([f'*l{k - 1}' if k else 'x'] * 9)}]" for k in range(9)) + "]"
+BOMB = (
+    "agents: ["
+    + ", ".join(f"&l{k} [{', '.join([f'*l{k - 1}' if k else 'x'] * 9)}]" for k in range(9))
+    + "]"
+)
 YAML = """# Run
 problem: procrustes
 agents: 10
@@ -233,7 +272,10 @@ channel = ["loss:p=0.1", "topk:share=0.1"]
 repair = true
 gradient_tolerance = 1e-08
 """
-SWEEP = b"--algorithm drgta --problem pca --rank=3 --step-size 1e-2 --topology torus:4x3 --agents 12 --plot --out a\n"
+SWEEP = (
+    b"--algorithm drgta --problem pca --rank=3 --step-size 1e-2 --topology torus:4x3 --agents 12 "
+    b"--plot --out a\n"
+)
 HISTORY = "iteration,rounds,messages,bytes,gradients,seconds,objective\n0,0,0,0,1,0.0,1.5\n1,1,20,320,2,0.1,1.25\n"
 GML = "".join(nx.generate_gml(nx.cycle_graph(N))).replace("]", "]\n").encode()
 GRAPHML = "\n".join(nx.generate_graphml(nx.cycle_graph(N))).encode()
@@ -274,7 +316,9 @@ def packed(data: bytes) -> bytes:
     return gzip.compress(data, mtime=0)
 
 
-def one(read: Callable[[Path], object], name: str, data: bytes, edit: Edit, *hostile: bytes) -> Reader:
+def one(
+    read: Callable[[Path], object], name: str, data: bytes, edit: Edit, *hostile: bytes
+) -> Reader:
     return Reader(read, (Seed(name, data, edit),), hostile)
 
 
@@ -302,47 +346,94 @@ def readers() -> dict[str, Reader]:
         Seed("graph/train.txt", TRIPLES, lines),
         Seed("numbered/train2id.txt", b"3\n0 1 0\n1 2 1\n2 0 0\n", lines),
     )
-    edges = (Seed("g.edgelist", EDGES, lines), Seed("g.txt", EDGES, lines), Seed("g.csv", EDGES.replace(b" ", b","), lines))
-    spoilt = (GRAPHML.replace(b"utf-8", b"nonsense"), GRAPHML.replace(b"<node", b'<node id="1"><node', 3))
+    edges = (
+        Seed("g.edgelist", EDGES, lines),
+        Seed("g.txt", EDGES, lines),
+        Seed("g.csv", EDGES.replace(b" ", b","), lines),
+    )
+    spoilt = (
+        GRAPHML.replace(b"utf-8", b"nonsense"),
+        GRAPHML.replace(b"<node", b'<node id="1"><node', 3),
+    )
     saved = [stored(np.savez, x=np.zeros(shape)) for shape in ((N, D, 2), (), (0, 3))]
     kept = tuple(Seed(name, data, edited) for name, data in files.items())
     forged = (b"[" * 10**6, b"[" + b"[]," * 5_000_000)
     summary = b'{"status": "converged", "iterations": 3, "metrics": {"objective": 1.5}}'
     return {
-        "config .yaml": one(read_config, "run.yaml", YAML.encode(), lines, *map(str.encode, HOSTILE_YAML)),
-        "config .toml": one(read_config, "run.toml", TOML.encode(), lines, *map(str.encode, HOSTILE_TOML)),
+        "config .yaml": one(
+            read_config, "run.yaml", YAML.encode(), lines, *map(str.encode, HOSTILE_YAML)
+        ),
+        "config .toml": one(
+            read_config, "run.toml", TOML.encode(), lines, *map(str.encode, HOSTILE_TOML)
+        ),
         "sweep lines": one(read_flags, "sweep.txt", SWEEP, lines),
         "study .csv": one(read_table, "spectral.csv", study.encode(), lines),
         "data .npy": one(read_data, "a.npy", npy(VALUES), header, *NPY_HEADERS),
         "data .npz": one(read_data, "a.npz", stored(np.savez, VALUES), zipped(header)),
         "data .csv": one(read_data, "a.csv", b"a,b,c,d\n" + TEXT.replace(b" ", b","), lines),
-        **{f"data {name}.mat": one(load_matrix, "a.mat", data, header) for name, data in MATS.items()},
+        **{
+            f"data {name}.mat": one(load_matrix, "a.mat", data, header)
+            for name, data in MATS.items()
+        },
         "table .csv": one(read_named, "t.csv", TABLE, lines),
-        "triplets .csv": one(read_triplets, "t.csv", b"u,v,w\n1,1,2.5\n1,2,3\n2,1,4\n3,3,1\n", lines),
+        "triplets .csv": one(
+            read_triplets, "t.csv", b"u,v,w\n1,1,2.5\n1,2,3\n2,1,4\n3,3,1\n", lines
+        ),
         "table .parquet": one(read_named, "t.parquet", parquet(), edited),
         "data .txt": one(read_data, "a.txt", TEXT, lines),
         "data .svm": one(read_data, "a.svm", SVMLIGHT, lines),
-        "data .mtx": Reader(read_data, (Seed("a.mtx", dense, lines), Seed("a.mtx", sparse, lines)), MARKETS),
+        "data .mtx": Reader(
+            read_data, (Seed("a.mtx", dense, lines), Seed("a.mtx", sparse, lines)), MARKETS
+        ),
         "data .mtx.gz": one(read_data, "a.mtx.gz", packed(dense), compressed(lines)),
         "data sparse .npz": one(read_data, "a.npz", archived, zipped(header), *SPARSE),
         "data idx": one(read_data, "a.idx", idx(images.reshape(9, 2, 2)), header),
-        "data idx.gz": one(read_data, "a-ubyte.gz", packed(idx(images.reshape(9, 4))), compressed(header), bomb),
+        "data idx.gz": one(
+            read_data, "a-ubyte.gz", packed(idx(images.reshape(9, 4))), compressed(header), bomb
+        ),
         "labels": Reader(load_labels, labels, NPY_HEADERS),
         "weights .npy": one(read_weights, "W.npy", npy(WEIGHTS.toarray()), header, *NPY_HEADERS),
         "weights .npz": Reader(read_weights, weights, SPARSE),
         "weights .mtx": one(read_weights, "W.mtx", market(WEIGHTS), lines, *MARKETS),
         "graph .graphml": one(read_graph, "g.graphml", GRAPHML, lines, *spoilt),
-        "graph .gml": one(read_graph, "g.gml", GML, lines, b"graph 5", b"graph [ node 5 ]", b"graph " + b"[ a " * 5000),
+        "graph .gml": one(
+            read_graph,
+            "g.gml",
+            GML,
+            lines,
+            b"graph 5",
+            b"graph [ node 5 ]",
+            b"graph " + b"[ a " * 5000,
+        ),
         "graph .edgelist": Reader(read_graph, edges),
-        "graph .npy": one(read_graph, "g.npy", npy(nx.to_numpy_array(cycle)), header, *NPY_HEADERS, saved[0]),
-        "graph .mtx": one(read_graph, "g.mtx", market(nx.to_scipy_sparse_array(cycle)), lines, *MARKETS),
+        "graph .npy": one(
+            read_graph, "g.npy", npy(nx.to_numpy_array(cycle)), header, *NPY_HEADERS, saved[0]
+        ),
+        "graph .mtx": one(
+            read_graph, "g.mtx", market(nx.to_scipy_sparse_array(cycle)), lines, *MARKETS
+        ),
         "start .npy": one(read_start, "start.npy", npy(VALUES), header, *NPY_HEADERS, saved[0]),
         "checkpoint": Reader(read_checkpoint, kept, beside=files),
-        "checkpoint, forged": Reader(read_checkpoint, (Seed(MANIFEST, files[MANIFEST], sealed),), forged, files),
-        "triples": Reader(lambda path: load_triples(path if path.name == "graph.txt" else path.parent), triples),
-        "history": one(lambda path: read_history(path.parent), "history.csv", HISTORY.encode(), lines),
-        "summary": one(lambda path: read_summary(path.parent), "summary.json", summary, edited, b"[" * 10**6),
-        "start .npz": one(lambda path: read_start(path.parent), "final.npz", saved[0], zipped(header), npy(VALUES), *saved[1:]),
+        "checkpoint, forged": Reader(
+            read_checkpoint, (Seed(MANIFEST, files[MANIFEST], sealed),), forged, files
+        ),
+        "triples": Reader(
+            lambda path: load_triples(path if path.name == "graph.txt" else path.parent), triples
+        ),
+        "history": one(
+            lambda path: read_history(path.parent), "history.csv", HISTORY.encode(), lines
+        ),
+        "summary": one(
+            lambda path: read_summary(path.parent), "summary.json", summary, edited, b"[" * 10**6
+        ),
+        "start .npz": one(
+            lambda path: read_start(path.parent),
+            "final.npz",
+            saved[0],
+            zipped(header),
+            npy(VALUES),
+            *saved[1:],
+        ),
     }
 
 
@@ -350,7 +441,9 @@ def all_counts() -> dict[str, Counts]:
     found = {}
     for number, (name, reader) in enumerate(readers().items()):
         with tempfile.TemporaryDirectory() as folder:
-            found[name] = tried(reader, OF_A_CHILD if name.endswith(".mat") else MUTANTS, (number,), Path(folder))
+            found[name] = tried(
+                reader, OF_A_CHILD if name.endswith(".mat") else MUTANTS, (number,), Path(folder)
+            )
     return found
 
 

@@ -1,7 +1,8 @@
 """The experiment of paper 004, Section V, and the bundled data with nothing tuned.
 
-The numbers are measured: four seeds of the published setting end with a gradient norm between 3.0e-3 and 1.1e-2 (64 to 68 at the
-start), a consensus error between 2.1e-3 and 1.0e-2 and a distance to the manifold between 7e-4 and 3.3e-3.
+The numbers are measured: four seeds of the published setting end with a gradient norm between
+3.0e-3 and 1.1e-2 (64 to 68 at the start), a consensus error between 2.1e-3 and 1.0e-2 and a
+distance to the manifold between 7e-4 and 3.3e-3.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ WEIGHTS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("order", get_args(Order))
 def test_the_published_setting(order: Order) -> None:
-    """Gradient norm, consensus error and distance to the manifold fall together, once the start is forgotten no slower than 1/k."""
+    """Gradient norm, consensus error and distance to the manifold fall together, once the start is
+    forgotten no slower than 1/k."""
     method = DRFGT(step_size=1e-2, penalty=10.0, order=order)
     result = solve(ProcrustesSettings().problem(10, 0), method, WEIGHTS["ring"], iterations=3000)
     h, start, end = result.history, result.history.rows[0].values, result.row.values
@@ -45,15 +47,26 @@ def test_the_published_setting(order: Order) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "partition"), [("ring", "even"), *((name, "by-label") for name in WEIGHTS)])
+@pytest.mark.parametrize(
+    ("name", "partition"), [("ring", "even"), *((name, "by-label") for name in WEIGHTS)]
+)
 @pytest.mark.parametrize(("step_size", "farthest"), [("auto", 0.5), ("constant", 0.1)])
-def test_digits_with_automatic_steps(step_size: str, farthest: float, name: str, partition: Any) -> None:
+def test_digits_with_automatic_steps(
+    step_size: str, farthest: float, name: str, partition: Any
+) -> None:
     """The top five components to 1e-8 in at most 12,000 iterations, whoever has which digits.
 
     ||x^T x - I||_F stays below 0.5, the region of paper 004, with growing steps, and below 0.1 with constant ones.
     """
     problem = PCASettings(partition=partition, weighting="agents").problem(10, 0)
-    result = solve(problem, DRFGT(step_size=step_size), WEIGHTS[name], iterations=12_000, record_every=200, stopping=Error(1e-8))
+    result = solve(
+        problem,
+        DRFGT(step_size=step_size),
+        WEIGHTS[name],
+        iterations=12_000,
+        record_every=200,
+        stopping=Error(1e-8),
+    )
     assert result.converged, result.message
     optimum = result.problem.optimum
     projectors = result.x @ result.x.swapaxes(-1, -2)

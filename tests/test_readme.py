@@ -1,4 +1,5 @@
-"""The commands and the Python of the README and of docs/using.md run as written and say what they are said to say."""
+"""The commands and the Python of the README and of docs/using.md run as written and say what they
+are said to say."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def commands(text: str = USING, place: int = -1) -> list[str]:
 
 
 def run(words: list[str], folder: Path) -> str:
-    """Standard output of a command in ``folder``; its programs are those of the running interpreter."""
+    """Standard output of a command in ``folder``; its programs are those of the running
+    interpreter."""
     known = {
         "python": [sys.executable],
         "mpirun": [str(Path(sys.prefix, "bin", "mpirun"))],
@@ -40,7 +42,10 @@ def run(words: list[str], folder: Path) -> str:
     }
     first, *others = words
     done = subprocess.run(
-        [*known.get(first, [first]), *(sys.executable if word == "python" else word for word in others)],
+        [
+            *known.get(first, [first]),
+            *(sys.executable if word == "python" else word for word in others),
+        ],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -57,8 +62,8 @@ QUICK = (
     "mpirun -n 3 python -m decentorth.run",
     "python -m decentorth.run --problem procrustes --algorithm landing --agents 1",
     "python -m decentorth.run --problem pca --data synthetic",
-    "mpirun -n 3 python -m decentorth.run --problem pca --data synthetic --algorithm drgta --rounds 3 --chebyshev "
-    "--gradient-tolerance 1e-6",
+    "mpirun -n 3 python -m decentorth.run --problem pca --data synthetic --algorithm drgta "
+    "--rounds 3 --chebyshev --gradient-tolerance 1e-6",
 )
 """The runs of docs/using.md that are among the quick tests."""
 
@@ -68,7 +73,11 @@ def marked(words: str = "") -> list[Any]:
     found = []
     for command in commands():
         marks = [pytest.mark.slow] if command not in QUICK else []
-        marks += [pytest.mark.ranks] if any(word in command for word in ("mpirun", "runs/b", "decentorth doctor")) else []
+        marks += (
+            [pytest.mark.ranks]
+            if any(word in command for word in ("mpirun", "runs/b", "decentorth doctor"))
+            else []
+        )
         found += [pytest.param(command, marks=marks)] if words in command else []
     return found
 
@@ -79,7 +88,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def outputs(lines: Sequence[str], folder: Path) -> Callable[[str], str]:
-    """The output of a command, which is run once, after the command among the lines that writes what it reads."""
+    """The output of a command, which is run once, after the command among the lines that writes
+    what it reads."""
 
     @cache
     def output(command: str) -> str:
@@ -99,12 +109,17 @@ def say(folder: Path) -> Callable[[str], str]:
 
 def without_place(said: str) -> list[str]:
     """What a run says of its result: all but where it ran and how long it took."""
-    return re.sub(r"\d+\.\d+ s\b", "", re.sub(r", (in this process|on \d+ ranks).*", "", said)).splitlines()
+    return re.sub(
+        r"\d+\.\d+ s\b", "", re.sub(r", (in this process|on \d+ ranks).*", "", said)
+    ).splitlines()
 
 
 @pytest.mark.parametrize("command", marked("decentorth.run"))
 def test_a_run_ends_with_a_verdict(command: str, say: Callable[[str], str]) -> None:
-    assert re.search(r"^(Stopped at the limit of \d+ iterations|Converged at iteration \d+ )", say(command).splitlines()[-1])
+    assert re.search(
+        r"^(Stopped at the limit of \d+ iterations|Converged at iteration \d+ )",
+        say(command).splitlines()[-1],
+    )
 
 
 @pytest.mark.parametrize("command", marked("--problem cca"))
@@ -121,8 +136,12 @@ def test_ranks_say_what_one_process_says(say: Callable[[str], str]) -> None:
     assert "the published experiment" in one
 
 
-@pytest.mark.parametrize("command", [*marked("--local-tolerance"), *marked("--topology star"), *marked("--chebyshev")])
-def test_agents_agree_when_to_stop_and_automatic_steps_converge(command: str, say: Callable[[str], str]) -> None:
+@pytest.mark.parametrize(
+    "command", [*marked("--local-tolerance"), *marked("--topology star"), *marked("--chebyshev")]
+)
+def test_agents_agree_when_to_stop_and_automatic_steps_converge(
+    command: str, say: Callable[[str], str]
+) -> None:
     verdict = say(command).splitlines()[-1]
     assert verdict.startswith("Converged")
     assert ("max-consensus" in verdict) is ("--local-tolerance" in command)
@@ -135,10 +154,14 @@ def test_a_figure_is_drawn(command: str, say: Callable[[str], str], folder: Path
 
 
 def test_commands_of_every_kind_are_found() -> None:
-    """Guards the tests above against an empty list, and the marks against commands that are no longer there."""
+    """Guards the tests above against an empty list, and the marks against commands that are no
+    longer there."""
     assert {*QUICK} <= {*commands()}
     assert len(marked("--problem cca")) == 3
-    assert all(len(marked(words)) == 1 for words in ("--topology star", "--local-tolerance", "decentorth plot"))
+    assert all(
+        len(marked(words)) == 1
+        for words in ("--topology star", "--local-tolerance", "decentorth plot")
+    )
 
 
 EVERY = [*commands(README), *commands(USING, 0)]
@@ -163,16 +186,24 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     return outputs(EVERY, tmp_path_factory.mktemp("every"))
 
 
-NEEDS = {"compare": [pytest.mark.slow], "study": [pytest.mark.slow], "doctor": [pytest.mark.slow, pytest.mark.ranks]}
+NEEDS = {
+    "compare": [pytest.mark.slow],
+    "study": [pytest.mark.slow],
+    "doctor": [pytest.mark.slow, pytest.mark.ranks],
+}
 
 
-@pytest.mark.parametrize("command", [pytest.param(line, marks=NEEDS.get(line.split()[1], [])) for line in EVERY])
+@pytest.mark.parametrize(
+    "command", [pytest.param(line, marks=NEEDS.get(line.split()[1], [])) for line in EVERY]
+)
 def test_commands_print_what_they_are_for(command: str, every: Callable[[str], str]) -> None:
     assert PRINTED[command.split()[1]] in every(command)
 
 
 def test_the_pages_have_every_command() -> None:
-    assert [line.split()[:2] for line in commands(USING, 0)] == [["decentorth", name] for name in PRINTED]
+    assert [line.split()[:2] for line in commands(USING, 0)] == [
+        ["decentorth", name] for name in PRINTED
+    ]
     assert set(PRINTED) == set(COMMANDS) - {"replay"}  # docs/asynchronous.md
 
 
@@ -185,7 +216,9 @@ def test_the_readme_is_short_and_soon_shows_python() -> None:
 def test_the_python_of_the_readme_prints_what_it_says(ranks: int, tmp_path: Path) -> None:
     """All but seconds, whose digits of rounding may differ on another machine."""
     (code,), (output,) = blocks("python"), blocks("text")
-    said = run([*(["mpirun", "-n", str(ranks)] if ranks > 1 else []), sys.executable, "-c", code], tmp_path)
+    said = run(
+        [*(["mpirun", "-n", str(ranks)] if ranks > 1 else []), sys.executable, "-c", code], tmp_path
+    )
     for line in ("  status ", "  agents ", "  objective "):
         (promised,) = (one for one in output.splitlines() if one.startswith(line))
         assert promised in said
@@ -205,5 +238,8 @@ def test_set_up_is_two_lines_that_stand_alone() -> None:
     setup = [block for block in blocks("bash") if "venv" in block]
     assert [block.count("\n") for block in setup] == [1, 1]
     assert setup[0].rstrip().endswith("mpirun -n 10 python -m decentorth.run")
-    tests = 'pytest -q -n auto --dist loadfile -m "not slow and not ranks" && pytest -q -m "ranks and not slow"'
+    tests = (
+        'pytest -q -n auto --dist loadfile -m "not slow and not ranks" && pytest -q -m "ranks '
+        'and not slow"'
+    )
     assert setup[1].rstrip().endswith(f"&& {tests}")

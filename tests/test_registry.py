@@ -20,20 +20,28 @@ NAMED = {name: registry.algorithms.get(name) for name in registry.algorithms.nam
 
 
 def defined(package: ModuleType, method: str) -> set[type[Settings]]:
-    """The settings with ``method``, without abstract classes, that the modules of a package define."""
-    modules = [import_module(found.name) for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
+    """The settings with ``method``, without abstract classes, that the modules of a package
+    define."""
+    modules = [
+        import_module(found.name)
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    ]
     return {
         entry
         for module in modules
         for entry in vars(module).values()
-        if isinstance(entry, type) and issubclass(entry, Settings) and entry.__module__ == module.__name__
+        if isinstance(entry, type)
+        and issubclass(entry, Settings)
+        and entry.__module__ == module.__name__
         if hasattr(entry, method) and not inspect.isabstract(entry)
     }
 
 
 def test_every_method_and_problem_has_a_name() -> None:
     assert set(NAMED.values()) == defined(algorithms, "step")
-    assert {registry.problems.get(name) for name in registry.problems.names()} == defined(problems, "problem")
+    assert {registry.problems.get(name) for name in registry.problems.names()} == defined(
+        problems, "problem"
+    )
 
 
 @pytest.mark.parametrize("name", NAMED)
@@ -48,7 +56,10 @@ def test_every_method_is_in_the_contract_suite_and_in_the_tables() -> None:
     elsewhere = {do.AsynchronousDRFGT, do.LOBPCG, do.TrackedLanding}  # other agents, other tests
     assert {type(method.algorithm()) for method in METHODS} | elsewhere >= set(NAMED.values())
     page = (ROOT / "docs/methods.md").read_text()
-    parts = page.partition("\n## ")[0], page.partition("\n## Which method when")[2].partition("\n## ")[0]
+    parts = (
+        page.partition("\n## ")[0],
+        page.partition("\n## Which method when")[2].partition("\n## ")[0],
+    )
     for part in parts:
         assert sorted(re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE)) == sorted(NAMED)
 

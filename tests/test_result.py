@@ -46,23 +46,38 @@ def test_a_result_prints_in_a_few_lines() -> None:
     lines = repr(RESULT).splitlines()
     assert len(lines) <= 14
     assert max(map(len, lines)) <= 100
-    for words in ("PCA by DRFGT", "iterations after 30 iterations", "8 x 2", "Bern", f"{RESULT.row.values['gradient_norm']:.3g}"):
+    for words in (
+        "PCA by DRFGT",
+        "iterations after 30 iterations",
+        "8 x 2",
+        "Bern",
+        f"{RESULT.row.values['gradient_norm']:.3g}",
+    ):
         assert words in repr(RESULT)
 
 
 def test_a_notebook_shows_facts_and_a_curve_and_nothing_from_elsewhere() -> None:
     page = Page(RESULT._repr_html_())
     assert RESULT.message in page.text
-    assert {tag for tag, _ in page.tags} <= set("div strong table tr th td figure svg polyline figcaption small".split())
+    assert {tag for tag, _ in page.tags} <= set(
+        "div strong table tr th td figure svg polyline figcaption small".split()
+    )
     assert not any("src" in attributes or "href" in attributes for _, attributes in page.tags)
-    (points,) = (str(attributes["points"]).split() for tag, attributes in page.tags if tag == "polyline")
-    norms, heights = RESULT.history["gradient_norm"], np.array([float(point.split(",")[1]) for point in points])
+    (points,) = (
+        str(attributes["points"]).split() for tag, attributes in page.tags if tag == "polyline"
+    )
+    norms, heights = (
+        RESULT.history["gradient_norm"],
+        np.array([float(point.split(",")[1]) for point in points]),
+    )
     expected = np.log10(norms.max() / norms) / np.log10(norms.max() / norms.min())
     np.testing.assert_allclose((heights - heights.min()) / np.ptp(heights), expected, atol=2e-3)
 
 
 def test_names_that_are_html_are_shown_as_text() -> None:
-    graph: Any = nx.relabel_nodes(nx.path_graph(4), {0: "<script>alert(1)</script>", 1: "a", 2: "b", 3: "c"})
+    graph: Any = nx.relabel_nodes(
+        nx.path_graph(4), {0: "<script>alert(1)</script>", 1: "a", 2: "b", 3: "c"}
+    )
     shown = do.solve(PROBLEM, "drfgt", graph, iterations=1)._repr_html_()
     assert "<script>" not in shown
     assert "<script>alert(1)</script>" in Page(shown).text
@@ -71,7 +86,9 @@ def test_names_that_are_html_are_shown_as_text() -> None:
 def test_other_objects_print_in_a_line() -> None:
     assert repr(PROBLEM) == "PCA(n_agents=4, constraint=St(8, 2))"
     assert repr(PROBLEM.restrict(slice(1, 3))) == "PCA(n_agents=4, here=1..2, constraint=St(8, 2))"
-    assert repr(RESULT.history).startswith("History(19 rows of iterations 0 to 30: iteration, rounds, ")
+    assert repr(RESULT.history).startswith(
+        "History(19 rows of iterations 0 to 30: iteration, rounds, "
+    )
     assert repr(RESULT.network) == "Network(n_agents=4, edges=4, ranks=1)"
     assert repr(tp.OnePeerExponential(16)) == "OnePeerExponential(n=16, period=4)"
     assert repr(set_up(PROBLEM, "drfgt", GRAPH)).startswith("Run(problem=PCA(n_agents=4, ")
@@ -87,17 +104,26 @@ def test_a_saved_result_is_read_bit_for_bit(tmp_path: Path) -> None:
     assert dict(found.history).keys() == dict(RESULT.history).keys()
     for name, column in RESULT.history.items():
         np.testing.assert_array_equal(found.history[name], column, strict=True)
-    assert (found.status, found.converged, found.message, found.labels) == (RESULT.status, False, RESULT.message, LABELS)
+    assert (found.status, found.converged, found.message, found.labels) == (
+        RESULT.status,
+        False,
+        RESULT.message,
+        LABELS,
+    )
     assert (found.row, found.n_agents, found.seconds) == (RESULT.row, 4, RESULT.seconds)
     assert repr(found).splitlines()[1:] == repr(RESULT).splitlines()[2:]
-    with pytest.raises(ValueError, match=r"already holds a run: choose another folder, or give overwrite=True"):
+    with pytest.raises(
+        ValueError, match=r"already holds a run: choose another folder, or give overwrite=True"
+    ):
         RESULT.save(tmp_path)
     RESULT.save(tmp_path, overwrite=True)
     assert plot.main([str(tmp_path)]) == 0
     assert run(["--config", str(tmp_path / "config.yaml")]) == 2
 
 
-def test_a_result_is_saved_with_its_own_counts_after_another_solve_of_the_run(tmp_path: Path) -> None:
+def test_a_result_is_saved_with_its_own_counts_after_another_solve_of_the_run(
+    tmp_path: Path,
+) -> None:
     made = set_up(PROBLEM, "drfgt", GRAPH)
     first, _ = made.solve(Options(iterations=2)), made.solve(Options(iterations=4))
     first.save(tmp_path)
@@ -117,14 +143,22 @@ def test_ranks_save_one_folder(tmp_path: Path) -> None:
             return [str(error).removeprefix("on rank 0: ")]
         return []
 
-    assert on_ranks(2, save) == [[f"{tmp_path} already holds a run: choose another folder, or give overwrite=True"]] * 2
+    assert (
+        on_ranks(2, save)
+        == [[f"{tmp_path} already holds a run: choose another folder, or give overwrite=True"]] * 2
+    )
     np.testing.assert_array_equal(do.load(tmp_path).x, RESULT.x)
 
 
 def test_a_run_of_the_command_line_is_loaded(tmp_path: Path) -> None:
     assert run(["--agents", "4", "--iterations", "5", "--out", str(tmp_path / "a"), "--quiet"]) == 0
     found = do.load(tmp_path / "a")
-    assert (found.status, found.row.iteration, found.n_agents, found.labels) == ("iterations", 5, 4, None)
+    assert (found.status, found.row.iteration, found.n_agents, found.labels) == (
+        "iterations",
+        5,
+        4,
+        None,
+    )
 
 
 class Trap:
@@ -139,14 +173,19 @@ class Trap:
     ("file", "words"),
     [("history.csv", "no rows"), ("final.npz", "cannot read"), ("complex", "is complex")],
 )
-def test_a_damaged_folder_is_refused_and_nothing_in_it_runs(tmp_path: Path, file: str, words: str) -> None:
+def test_a_damaged_folder_is_refused_and_nothing_in_it_runs(
+    tmp_path: Path, file: str, words: str
+) -> None:
     RESULT.save(tmp_path / "a")
     trap = Trap(tmp_path / "sprung")
     if file == "history.csv":
         path = tmp_path / "a" / file
         path.write_text(path.read_text().partition("\n")[0] + "\n")
     else:
-        np.savez(tmp_path / "a" / "final.npz", x=RESULT.x + 1j if file == "complex" else np.array([trap], dtype=object))
+        np.savez(
+            tmp_path / "a" / "final.npz",
+            x=RESULT.x + 1j if file == "complex" else np.array([trap], dtype=object),
+        )
     with pytest.raises(ValueError, match=words):
         do.load(tmp_path / "a")
     assert not trap.path.exists()
@@ -156,9 +195,16 @@ KINDS = ("pipe", "device", "zeros", "tail of zeros")
 
 
 @pytest.mark.parametrize(
-    ("file", "kind"), [*(("history.csv", kind) for kind in KINDS), ("summary.json", "zeros"), ("config.yaml", "pipe")]
+    ("file", "kind"),
+    [
+        *(("history.csv", kind) for kind in KINDS),
+        ("summary.json", "zeros"),
+        ("config.yaml", "pipe"),
+    ],
 )
-def test_a_file_without_an_end_is_refused(kind: str, file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_without_an_end_is_refused(
+    kind: str, file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """With one line, and without reading its 4 GiB."""
     RESULT.save(tmp_path)
     path = tmp_path / file
@@ -195,7 +241,9 @@ def test_a_file_without_an_end_is_refused(kind: str, file: str, tmp_path: Path, 
         ({"status": {}}, "lacks status"),
     ],
 )
-def test_odd_fields_of_a_summary_are_refused(tmp_path: Path, facts: dict[str, Any], words: str) -> None:
+def test_odd_fields_of_a_summary_are_refused(
+    tmp_path: Path, facts: dict[str, Any], words: str
+) -> None:
     RESULT.save(tmp_path)
     path = tmp_path / "summary.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **facts}))
@@ -220,16 +268,23 @@ def test_data_sets_have_iterations_and_agents() -> None:
     assert found["x"].dims == ("agent", "row", "column")
     assert tuple(found["agent"].values) == LABELS
     np.testing.assert_array_equal(found["x"].sel(agent="Rome"), RESULT.x[2])
-    np.testing.assert_array_equal(found["objective"].sel(iteration=30), RESULT.history["objective"][-1])
+    np.testing.assert_array_equal(
+        found["objective"].sel(iteration=30), RESULT.history["objective"][-1]
+    )
     assert found["distance_from_mean"].sum() == pytest.approx(RESULT.history["consensus_error"][-1])
 
 
-def test_progress_in_a_process_without_standard_streams_has_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_in_a_process_without_standard_streams_has_the_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As under pythonw, and in services, where both streams are None."""
     quiet = do.solve(PROBLEM, "drfgt", GRAPH, iterations=30)
     monkeypatch.setattr(sys, "stdout", None)
     monkeypatch.setattr(sys, "stderr", None)
-    assert do.solve(PROBLEM, "drfgt", GRAPH, iterations=30, progress=True).iterates_sha256 == quiet.iterates_sha256
+    assert (
+        do.solve(PROBLEM, "drfgt", GRAPH, iterations=30, progress=True).iterates_sha256
+        == quiet.iterates_sha256
+    )
 
 
 def test_rows_are_called_back_and_shown(capsys: pytest.CaptureFixture[str]) -> None:

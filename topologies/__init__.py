@@ -1,9 +1,10 @@
 """Communication graphs, mixing matrices and their spectra, for decentralized methods.
 
-Graphs are plain ``networkx.Graph`` with nodes 0..n-1 in that order; agent i is node i. Mixing matrices are
-``scipy.sparse.csr_array``: float64, sorted columns, exactly symmetric, rows that sum to 1, the diagonal stored. Directed graphs are
-``networkx.DiGraph``, and have two matrices: one whose rows sum to 1, and one whose columns do. Names are loaded when first used, so
-that ``import topologies`` is cheap.
+Graphs are plain ``networkx.Graph`` with nodes 0..n-1 in that order; agent i is node i. Mixing
+matrices are ``scipy.sparse.csr_array``: float64, sorted columns, exactly symmetric, rows that sum
+to 1, the diagonal stored. Directed graphs are ``networkx.DiGraph``, and have two matrices: one
+whose rows sum to 1, and one whose columns do. Names are loaded when first used, so that ``import
+topologies`` is cheap.
 """
 
 from __future__ import annotations
@@ -38,16 +39,17 @@ _PUBLIC = {
     "canonical": "canonical_weights",
     "directed.graphs": "digraph_from_file directed_exponential directed_ring random_k_out",
     "directed.spectra": "DirectedSpectrum PushPullSpectrum directed_spectrum push_pull_spectrum",
-    "directed.weights": "DirectedWeights check_column_stochastic check_digraph check_row_stochastic column_stochastic "
-    "directed_weights perron_vector row_stochastic",
+    "directed.weights": "DirectedWeights check_column_stochastic check_digraph check_row_stochastic "
+    "column_stochastic directed_weights perron_vector row_stochastic",
     "weights.checks": "adjacency check_graph check_weights",
     "drawing": "agent_positions draw_graph draw_spectrum",
     "weights.fastest": "FastestWeights fastest_weights fdla_weights fmmc_weights",
     "sequences.flooding": "flooding_rounds",
-    "graphs.families": "barbell binary_tree chordal_cycle circulant complete exponential grid hypercube lollipop margulis "
-    "named_graph numbered path ring star torus",
+    "graphs.families": "barbell binary_tree chordal_cycle circulant complete exponential grid hypercube lollipop "
+    "margulis named_graph numbered path ring star torus",
     "weights.leaving": "without_agents",
-    "measures": "GraphMeasures algebraic_connectivity diameter graph_measures kemeny_constant mixing_time",
+    "measures": "GraphMeasures algebraic_connectivity diameter graph_measures kemeny_constant "
+    "mixing_time",
     "graphs.real": "davis_women florentine_families graph_from_file karate_club les_miserables",
     "weights.tracking_optimal": "TrackingWeights curvature_scenarios tracking_weights",
     "graphs.random": "barabasi_albert erdos_renyi random_geometric random_regular watts_strogatz",
@@ -58,8 +60,8 @@ _PUBLIC = {
     "names": "adjacency_from_name available digraph_from_name graph_from_name is_digraph_name",
     "spectra.eigenvalues": "MixingSpectrum eigenvalues spectrum",
     "spectra.tracking_rate": "Order Recursion TrackingScore tracking_rate tracking_score",
-    "weights.rules": "available_weights best_constant_weights lazy local_degree_weights max_degree_weights metropolis_weights "
-    "resolve_weights_name uniform_weights weights_from_name",
+    "weights.rules": "available_weights best_constant_weights lazy local_degree_weights max_degree_weights "
+    "metropolis_weights resolve_weights_name uniform_weights weights_from_name",
 }
 """The public names of each module."""
 _MODULE = {name: module for module, names in _PUBLIC.items() for name in names.split()}

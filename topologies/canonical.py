@@ -1,4 +1,5 @@
-"""The canonical form of a mixing matrix, and the conditions on it: square, finite, symmetric, rows that sum to 1."""
+"""The canonical form of a mixing matrix, and the conditions on it: square, finite, symmetric, rows
+that sum to 1."""
 
 from __future__ import annotations
 
@@ -20,13 +21,15 @@ ROW_SUM_TOLERANCE = 1e-10
 
 
 def canonical_weights(W: WeightsLike) -> Weights:
-    """``W``, shape (n, n), as a fresh float64 CSR array whose row i lists i and its neighbours in ascending order.
+    """``W``, shape (n, n), as a fresh float64 CSR array whose row i lists i and its neighbours in
+    ascending order.
 
-    Asymmetries up to 1e-12 are averaged away, so that ``W[i, j] == W[j, i]`` exactly; zeros off the diagonal are dropped, the
-    diagonal is always stored. Connectivity is not required: see `check_weights`.
+    Asymmetries up to 1e-12 are averaged away, so that ``W[i, j] == W[j, i]`` exactly; zeros off the
+    diagonal are dropped, the diagonal is always stored. Connectivity is not required: see
+    `check_weights`.
 
-    Raises TypeError if ``W`` does not hold real numbers; ValueError if it is not square, not finite, not symmetric, or has a row
-    that does not sum to 1 within 1e-10.
+    Raises TypeError if ``W`` does not hold real numbers; ValueError if it is not square, not
+    finite, not symmetric, or has a row that does not sum to 1 within 1e-10.
     """
     matrix = finite_square(W)
     transposed = matrix.T.tocsr()
@@ -35,7 +38,9 @@ def canonical_weights(W: WeightsLike) -> Weights:
     if bad.size:
         i, j, entry = entry_at(difference, bad)
         wrong = f"W[{i}, {j}] - W[{j}, {i}] = {entry:.3g} ({bad.size} entries differ)"
-        repair = "use (W + W.T) / 2 if the columns sum to 1 too, else metropolis_weights of the graph"
+        repair = (
+            "use (W + W.T) / 2 if the columns sum to 1 too, else metropolis_weights of the graph"
+        )
         raise ValueError(f"W must be symmetric, but {wrong}; {repair}")
     if difference.nnz:
         matrix = (matrix + transposed) * 0.5
@@ -47,7 +52,10 @@ def canonical_weights(W: WeightsLike) -> Weights:
         if not matrix.diagonal().any():
             repair = "an adjacency matrix A? metropolis_weights(A) makes W of its non-zeros, "
             repair += "and file:PATH reads it as a graph"
-        wrong = f"row {i} sums to {1 + excess[i]:.12g} ({excess[i]:+.3g}; {bad.size} of {len(excess)} rows are off)"
+        wrong = (
+            f"row {i} sums to {1 + excess[i]:.12g} ({excess[i]:+.3g}; {bad.size} of "
+            f"{len(excess)} rows are off)"
+        )
         raise ValueError(f"every row of W must sum to 1, but {wrong}; {repair}")
     return with_diagonal(matrix, matrix.diagonal())
 
@@ -59,7 +67,8 @@ def row_sums(matrix: Weights) -> NDArray[np.float64]:
 
 
 def with_diagonal(matrix: Weights, diagonal: NDArray[np.float64]) -> Weights:
-    """``matrix`` with its diagonal replaced, sorted, without zeros off the diagonal and with all of the diagonal stored."""
+    """``matrix`` with its diagonal replaced, sorted, without zeros off the diagonal and with all of
+    the diagonal stored."""
     n = matrix.shape[0]
     coo = matrix.tocoo()
     kept = (coo.row != coo.col) & (coo.data != 0)
@@ -73,7 +82,8 @@ def with_diagonal(matrix: Weights, diagonal: NDArray[np.float64]) -> Weights:
 
 
 def on_edges(n: int, tails: Agents, heads: Agents, weights: NDArray[np.float64]) -> Weights:
-    """The symmetric matrix, shape (n, n), with ``weights`` on the edges and the rest of each row on the diagonal."""
+    """The symmetric matrix, shape (n, n), with ``weights`` on the edges and the rest of each row on
+    the diagonal."""
     places = np.concatenate([tails, heads]), np.concatenate([heads, tails])
     off_diagonal: Weights = sparse.csr_array((np.tile(weights, 2), places), shape=(n, n))
     return with_diagonal(off_diagonal, 1 - row_sums(off_diagonal))
@@ -88,17 +98,22 @@ def upper(matrix: Weights) -> Entries:
 
 def distances(matrix: Weights, sources: int | Agents) -> NDArray[np.float64]:
     """The distances in edges from each of ``sources`` to each agent, inf if there is no path."""
-    found = csgraph.shortest_path(abs(matrix), "D", directed=False, unweighted=True, indices=sources)
+    found = csgraph.shortest_path(
+        abs(matrix), "D", directed=False, unweighted=True, indices=sources
+    )
     return np.asarray(found)
 
 
 def finite_square(W: WeightsLike, what: str = "W") -> Weights:
-    """``W``, which messages call ``what``, as a fresh float64 CSR array if it is a square matrix of finite real numbers."""
+    """``W``, which messages call ``what``, as a fresh float64 CSR array if it is a square matrix of
+    finite real numbers."""
     source = W if sparse.issparse(W) else np.asarray(W)
     if source.dtype.kind not in "biuf":
         raise TypeError(f"{what} must hold real numbers, got dtype {source.dtype}")
     if source.ndim != 2 or source.shape[0] != source.shape[1] or source.shape[0] == 0:
-        raise ValueError(f"{what} must be square, a row and a column per agent, got shape {source.shape}")
+        raise ValueError(
+            f"{what} must be square, a row and a column per agent, got shape {source.shape}"
+        )
     matrix: Weights = sparse.csr_array(source, dtype=np.float64, copy=True)
     matrix.sum_duplicates()
     bad = np.flatnonzero(~np.isfinite(matrix.data))

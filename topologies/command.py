@@ -1,4 +1,5 @@
-"""The command ``python -m topologies``: measures of a graph and its weights, as a table or a drawing."""
+"""The command ``python -m topologies``: measures of a graph and its weights, as a table or a
+drawing."""
 
 from __future__ import annotations
 
@@ -40,12 +41,13 @@ def main(
     Parameters
     ----------
     graph
-        For example ring:10, torus:4x5, erdos_renyi:n=20,p=0.3, karate_club, file:my.graphml; a directed graph, for example
-        directed_ring:10,chords=3, digraph:my.txt; or a time-varying sequence, for example one_peer_exponential:16,
-        link_failures:p=0.2@ring:10.
+        For example ring:10, torus:4x5, erdos_renyi:n=20,p=0.3, karate_club, file:my.graphml; a
+        directed graph, for example directed_ring:10,chords=3, digraph:my.txt; or a time-varying
+        sequence, for example one_peer_exponential:16, link_failures:p=0.2@ring:10.
     weights
-        The rule for the mixing matrix: auto (the default), uniform, metropolis, max-degree, local-degree, best-constant, fmmc,
-        fdla, each also as lazy-RULE; or tracking, optimised for gradient tracking.
+        The rule for the mixing matrix: auto (the default), uniform, metropolis, max-degree,
+        local-degree, best-constant, fmmc, fdla, each also as lazy-RULE; or tracking, optimised for
+        gradient tracking.
     self_weight
         The own weight of uniform weights; by default 0.8.
     agents
@@ -53,14 +55,17 @@ def main(
     seed
         For random graphs and sequences.
     curvatures
-        Smallest and largest curvature of the agents, evenly spaced over them in the order of their numbers, for the
-        gradient-tracking score; by default all agents have curvature 1, and the order does not count.
+        Smallest and largest curvature of the agents, evenly spaced over them in the order of their
+        numbers, for the gradient-tracking score; by default all agents have curvature 1, and the
+        order does not count.
     order
-        The mixing order of gradient tracking: combine-then-adapt, the default, or adapt-then-combine.
+        The mixing order of gradient tracking: combine-then-adapt, the default, or
+        adapt-then-combine.
     compare
         Print a table over all rules instead.
     plot
-        Draw the graph and its spectrum into this file (.png, .pdf, .svg); not with compare, and not a sequence.
+        Draw the graph and its spectrum into this file (.png, .pdf, .svg); not with compare, and not
+        a sequence.
     """
     from topologies import names, reports
     from topologies.sequences.names import is_sequence_name
@@ -107,8 +112,9 @@ def _case(edges: Weights, scored: Mapping[str, Any]) -> reports.Case:
 
 
 def command(tokens: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments, by default those of this process, and return the exit code: 0, 2 with the reason on
-    standard error, or 141 where the reader of the output has closed it."""
+    """Run the command with these arguments, by default those of this process, and return the exit
+    code: 0, 2 with the reason on standard error, or 141 where the reader of the output has closed
+    it."""
     words = list(sys.argv[1:] if tokens is None else tokens)
     try:
         if HELP & set(words):
@@ -140,8 +146,9 @@ def _say(lines: Iterable[str]) -> None:
 
 def _require_matplotlib(plot: object) -> None:
     if plot is not None and importlib.util.find_spec("matplotlib") is None:
-        repair = 'pip install "decentorth[plot]", or leave --plot out'
-        raise ImportError(f"figures need matplotlib: {repair}")
+        raise ImportError(
+            'figures need matplotlib: pip install "decentorth[plot]", or leave --plot out'
+        )
 
 
 def _refused(error: Exception) -> int:

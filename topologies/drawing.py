@@ -1,7 +1,9 @@
-"""Drawings: a graph with its agents coloured by a quantity and its edges as thick as their weights; eigenvalues.
+"""Drawings: a graph with its agents coloured by a quantity and its edges as thick as their weights;
+eigenvalues.
 
-Every function draws into given axes, or into a figure of its own, and returns the axes, which a notebook shows; files are written
-by matplotlib's ``axes.figure.savefig``. matplotlib comes with ``pip install decentorth[plot]``.
+Every function draws into given axes, or into a figure of its own, and returns the axes, which a
+notebook shows; files are written by matplotlib's ``axes.figure.savefig``. matplotlib comes with
+``pip install decentorth[plot]``.
 """
 
 from __future__ import annotations
@@ -46,14 +48,18 @@ def draw_graph(
     labels: Sequence[str] | None = None,
     logarithmic: bool = False,
 ) -> Axes:
-    """Draw ``graph`` with edge widths in proportion to the size of the weights ``W``, shape (n, n), dashed if they are negative.
+    """Draw ``graph`` with edge widths in proportion to the size of the weights ``W``, shape (n, n),
+    dashed if they are negative.
 
-    Edges of a directed graph are arrows from the agent that is heard; its ``W`` has the weight that i gives to j at [i, j].
+    Edges of a directed graph are arrows from the agent that is heard; its ``W`` has the weight that
+    i gives to j at [i, j].
 
-    ``quantity``, shape (n,), colours the agents, for example by each one's consensus error, on a ``logarithmic`` scale where it is
-    positive; ``label`` names it at the colour bar, or beside its value where that is the same for all. ``labels`` are the agents'
-    names, by default those of the graph's nodes, agents in the order of `numbered`. Their positions are those of `agent_positions`,
-    and edges around a torus are cut at its border. ``axes`` are matplotlib's, by default new ones.
+    ``quantity``, shape (n,), colours the agents, for example by each one's consensus error, on a
+    ``logarithmic`` scale where it is positive; ``label`` names it at the colour bar, or beside its
+    value where that is the same for all. ``labels`` are the agents' names, by default those of the
+    graph's nodes, agents in the order of `numbered`. Their positions are those of
+    `agent_positions`, and edges around a torus are cut at its border. ``axes`` are matplotlib's, by
+    default new ones.
 
     Errors as `check_graph`, for W as `canonical_weights`; ValueError if an array has another shape.
     """
@@ -70,8 +76,10 @@ def draw_graph(
     if W is not None:
         matrix = csr_array(dense(W).T) if directed else canonical_weights(W)
     if matrix.shape != edges.shape:
-        sizes = f"it has {matrix.shape[0]} rows, the graph {n} agents"
-        raise ValueError(f"W must have one row per agent of the graph: {sizes}")
+        raise ValueError(
+            f"W must have one row per agent of the graph: it has {matrix.shape[0]} rows, the "
+            f"graph {n} agents"
+        )
     axes = _axes(axes)
     share = min(1.0, 60 / n)
     if directed:
@@ -90,19 +98,29 @@ def draw_graph(
     return axes
 
 
-def _draw_edges(axes: Axes, segments: _Segments, edges: Entries, matrix: Weights, thickest: float) -> None:
+def _draw_edges(
+    axes: Axes, segments: _Segments, edges: Entries, matrix: Weights, thickest: float
+) -> None:
     """Draw lines as wide as the weights of their edges in ``matrix``."""
     weights = np.array([matrix[i, j] for i, j in zip(edges.row, edges.col, strict=True)])
     largest = np.abs(weights).max(initial=np.finfo(float).tiny)
     weights = weights[segments.edge]
     widths = _THINNEST + (thickest - _THINNEST) * np.abs(weights) / largest
     styles = np.where(weights >= 0, "solid", "dashed").tolist()
-    look: dict[str, Any] = {"linewidths": widths, "linestyles": styles, "colors": "0.55", "zorder": 1}
+    look: dict[str, Any] = {
+        "linewidths": widths,
+        "linestyles": styles,
+        "colors": "0.55",
+        "zorder": 1,
+    }
     axes.add_collection(collections.LineCollection(list(segments.ends), **look))
 
 
-def _draw_arrows(axes: Axes, edges: Weights, matrix: Points, places: Points, thickest: float) -> None:
-    """Draw an arrow for each edge, as wide as its weight, bent where there is one of the other direction."""
+def _draw_arrows(
+    axes: Axes, edges: Weights, matrix: Points, places: Points, thickest: float
+) -> None:
+    """Draw an arrow for each edge, as wide as its weight, bent where there is one of the other
+    direction."""
     largest = np.abs(matrix).max(initial=np.finfo(float).tiny)
     for i, j in zip(*edges.nonzero(), strict=True):
         bend = 0.15 if edges[j, i] else 0.0
@@ -112,8 +130,11 @@ def _draw_arrows(axes: Axes, edges: Weights, matrix: Points, places: Points, thi
         axes.annotate("", places[j], places[i], arrowprops=form, zorder=1)
 
 
-def _draw_agents(axes: Axes, places: Points, colours: Points | None, label: str, logarithmic: bool) -> None:
-    """Draw agents in the colours of a quantity, with a colour bar; in one colour where it is the same for all."""
+def _draw_agents(
+    axes: Axes, places: Points, colours: Points | None, label: str, logarithmic: bool
+) -> None:
+    """Draw agents in the colours of a quantity, with a colour bar; in one colour where it is the
+    same for all."""
     shown: dict[str, Any] = {"edgecolors": "black", "linewidths": 0.6, "zorder": 2, "color": "0.85"}
     shown["s"] = _AGENTS * min(1.0, 60 / len(places))
     bar = colours is not None and np.ptp(colours) > _EQUAL * np.abs(colours).max(initial=0.0)
@@ -128,9 +149,11 @@ def _draw_agents(axes: Axes, places: Points, colours: Points | None, label: str,
         axes.set_title(f"{label} {colours[0]:.4g} everywhere".strip(), fontsize=9)
 
 
-def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Axes | None = None) -> Axes:
-    """Draw ``eigenvalues``, shape (m,), with ``sigma``: real ones by rank, with lines at sigma and -sigma; complex ones in
-    the closed unit disc, with the circle of radius sigma.
+def draw_spectrum(
+    eigenvalues: ArrayLike, sigma: float | None = None, axes: Axes | None = None
+) -> Axes:
+    """Draw ``eigenvalues``, shape (m,), with ``sigma``: real ones by rank, with lines at sigma and
+    -sigma; complex ones in the closed unit disc, with the circle of radius sigma.
 
     Raises ValueError if the eigenvalues are not one-dimensional and finite.
     """
@@ -167,9 +190,10 @@ def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Axes
 
 
 def agent_positions(graph: nx.Graph[int]) -> Points:
-    """Positions of the agents, shape (n, 2): the graph's own (attribute ``pos``), else the lattice for grids and tori with two
-    sides numbered by rows, a circle for cycles and complete graphs, else networkx's Kamada-Kawai layout, or a spectral one above
-    500 agents. Raises the errors of `check_graph`."""
+    """Positions of the agents, shape (n, 2): the graph's own (attribute ``pos``), else the lattice
+    for grids and tori with two sides numbered by rows, a circle for cycles and complete graphs,
+    else networkx's Kamada-Kawai layout, or a spectral one above 500 agents. Raises the errors of
+    `check_graph`."""
     edges = adjacency(graph)
     n = edges.shape[0]
     if _own_positions(graph):
@@ -206,7 +230,8 @@ class _Segments(NamedTuple):
 
 
 def _lattice(edges: Weights) -> _Lattice | None:
-    """The grid or torus with two sides, numbered by rows, that a graph is; None for other graphs."""
+    """The grid or torus with two sides, numbered by rows, that a graph is; None for other
+    graphs."""
     n = edges.shape[0]
     for columns in (columns for columns in range(2, n // 2 + 1) if n % columns == 0):
         for family, least in ((grid, 2), (torus, 3)):
@@ -218,7 +243,8 @@ def _lattice(edges: Weights) -> _Lattice | None:
 
 
 def _segments(edges: Weights, places: Points, torus: bool) -> _Segments:
-    """The lines of all edges; an edge around a torus is cut, and a short line leaves the lattice at either end."""
+    """The lines of all edges; an edge around a torus is cut, and a short line leaves the lattice at
+    either end."""
     once = upper(edges)
     tails, heads = once.row.astype(np.int64), once.col.astype(np.int64)
     ends = np.stack([places[tails], places[heads]], axis=1)

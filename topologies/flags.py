@@ -46,7 +46,8 @@ def spelled(name: str) -> str:
 
 
 def unknown(what: str, key: str, known: Names, owner: str, dashes: str = "") -> InputError:
-    """The error for an unknown name: its owner, the known names of which a word begins with it, or the nearest one."""
+    """The error for an unknown name: its owner, the known names of which a word begins with it, or
+    the nearest one."""
     names = []
     if len(key) > 2:
         names = [name for name in known if f"_{key}" in f"_{name}"]
@@ -127,7 +128,8 @@ class Parser(argparse.ArgumentParser):
         return vars(given), rest
 
     def _switched(self, word: str) -> str:
-        """``--name`` and ``--no-name`` for a switch that is given as ``--name=true`` or ``--name=false``."""
+        """``--name`` and ``--no-name`` for a switch that is given as ``--name=true`` or
+        ``--name=false``."""
         flag, equals, text = word.partition("=")
         if not equals or flag not in self.switches:
             return word
@@ -203,8 +205,10 @@ def refuse(words: Sequence[str], known: Names, owner: Owner = lambda key: "") ->
     for word in words[:1]:
         flag = word.split("=")[0]
         if not flag.startswith("-"):
-            usage = f"settings are flags, as --{spelled(next(iter(known)))} VALUE, and several values "
-            raise InputError(f"unexpected {word!r}; {usage}are joined by commas")
+            raise InputError(
+                f"unexpected {word!r}; settings are flags, as --{spelled(next(iter(known)))} "
+                "VALUE, and several values are joined by commas"
+            )
         key = flag.lstrip("-").replace("-", "_")
         raise unknown(f"unknown flag {flag}", key, known, owner(key), "--")
 
@@ -248,7 +252,9 @@ def call(function: Callable[..., T], words: Sequence[str], missing: str = "") ->
     if places[len(rest) :]:
         raise InputError(missing)
     if len(rest) > len(places) and not any(one.kind is one.VAR_POSITIONAL for one in taken):
-        raise InputError(f"unexpected {rest[len(places)]!r}; give only {' '.join(places)} and flags")
+        raise InputError(
+            f"unexpected {rest[len(places)]!r}; give only {' '.join(places)} and flags"
+        )
     return function(*rest, **given)
 
 

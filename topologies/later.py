@@ -1,4 +1,5 @@
-"""Packages that are loaded when first used: many commands build their graphs from arrays and start without them."""
+"""Packages that are loaded when first used: many commands build their graphs from arrays and start
+without them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Matrices in files: NumPy's ``.npy`` and ``.npz``, SciPy's sparse ``.npz`` and Matrix Market.
 
-Data, labels, mixing matrices, graphs and starting points are all read here, by NumPy and SciPy. Sizes are compared with the file
-before memory is taken. Shapes, types and indices are checked before they are used. Nothing is unpickled. Where there is no such
-file the error is an OSError, for values that are not real numbers a TypeError, and for any other damage a ValueError.
+Data, labels, mixing matrices, graphs and starting points are all read here, by NumPy and SciPy.
+Sizes are compared with the file before memory is taken. Shapes, types and indices are checked
+before they are used. Nothing is unpickled. Where there is no such file the error is an OSError, for
+values that are not real numbers a TypeError, and for any other damage a ValueError.
 """
 
 from __future__ import annotations
@@ -31,20 +32,25 @@ from topologies.words import suggestion
 Stored: TypeAlias = "NDArray[Any] | sparse.coo_array[Any, tuple[int, int]]"
 
 UNPACKED_LIMIT = 2**30
-"""The bytes to which any compressed array may unpack: 1 GiB. A larger one must be shrunk by at most 100."""
+"""The bytes to which any compressed array may unpack: 1 GiB. A larger one must be shrunk by at
+most 100."""
 EXPANSION = 100
 TEXT_LIMIT = 2**28
-"""The bytes to which any compressed text may unpack: 256 MiB. A longer one must be shrunk by at most 32."""
+"""The bytes to which any compressed text may unpack: 256 MiB. A longer one must be shrunk by at
+most 32."""
 TEXT_EXPANSION = 32
 EMPTY_ROWS = 10**7
-"""The number of rows that any sparse matrix may have; more rows need one stored entry for every 16."""
+"""The number of rows that any sparse matrix may have; more rows need one stored entry for every
+16."""
 
 _ENDS = 2**16
 _MARKET_HEADER = 2**20
 _PARTS = "save its real and imaginary parts as separate columns"
 _OBJECTS = "it holds Python objects"
 _PLAIN = {
-    **dict.fromkeys(("allow_pickle", _OBJECTS), f"{_OBJECTS}, and nothing is unpickled here: save it as numbers"),
+    **dict.fromkeys(
+        ("allow_pickle", _OBJECTS), f"{_OBJECTS}, and nothing is unpickled here: save it as numbers"
+    ),
     "Cannot allocate memory": "the address space is too small to map it: raise ulimit -v",
     "not a zip file": "it is not a .npz archive, or not a whole one: save it with numpy.savez",
 }
@@ -59,7 +65,8 @@ def plain_words(error: object) -> str:
 
 
 def require_existing(path: Path, kind: str = "file") -> None:
-    """Raise FileNotFoundError, with the nearest name in its folder, for a path that does not exist."""
+    """Raise FileNotFoundError, with the nearest name in its folder, for a path that does not
+    exist."""
     folder, wrong = path.parent, f"no such {kind}: {path}"
     if not folder.is_dir():
         raise FileNotFoundError(f"{wrong}, there is no folder {folder} seen from {Path.cwd()}")
@@ -69,20 +76,25 @@ def require_existing(path: Path, kind: str = "file") -> None:
 
 
 def regular_size(path: Path) -> int:
-    """The size in bytes of the regular file at ``path``; ValueError for a folder, a device or a pipe, which may have no end.
+    """The size in bytes of the regular file at ``path``; ValueError for a folder, a device or a
+    pipe, which may have no end.
 
     FileNotFoundError, with the nearest name in the folder, if there is no such file.
     """
     require_existing(path)
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        raise ValueError(f"{path} is not a regular file but a folder, a device or a pipe: write its content into a file first")
+        raise ValueError(
+            f"{path} is not a regular file but a folder, a device or a pipe: write its content "
+            "into a file first"
+        )
     return status.st_size
 
 
 @contextmanager
 def reading(path: Path, kind: str = "") -> Iterator[None]:
-    """Turn the error of a library that reads the regular file at ``path`` into a ValueError of one line."""
+    """Turn the error of a library that reads the regular file at ``path`` into a ValueError of one
+    line."""
     regular_size(path)
     try:
         yield
@@ -95,7 +107,8 @@ def reading(path: Path, kind: str = "") -> Iterator[None]:
 
 
 def refuse_other(path: Path, mark: bytes, what: str) -> None:
-    """Raise ValueError if the file at ``path`` is not empty and lacks ``mark`` near its beginning and its end."""
+    """Raise ValueError if the file at ``path`` is not empty and lacks ``mark`` near its beginning
+    and its end."""
     if not os.path.lexists(path):
         return
     try:
@@ -111,10 +124,13 @@ def refuse_other(path: Path, mark: bytes, what: str) -> None:
 
 
 def require_unpacked(unpacked: int, packed: int) -> None:
-    """Raise an error unless ``unpacked`` bytes fit into memory and are in proportion to the ``packed`` bytes that hold them."""
+    """Raise an error unless ``unpacked`` bytes fit into memory and are in proportion to the
+    ``packed`` bytes that hold them."""
     if unpacked > max(UNPACKED_LIMIT, EXPANSION * packed):
-        sizes = f"from {packed} bytes to {unpacked / 2**30:.3g} GiB, more than {EXPANSION} times its size"
-        raise ValueError(f"it would unpack {sizes}: save it uncompressed (numpy.save, numpy.savez, gunzip)")
+        raise ValueError(
+            f"it would unpack from {packed} bytes to {unpacked / 2**30:.3g} GiB, more than "
+            f"{EXPANSION} times its size: save it uncompressed (numpy.save, numpy.savez, gunzip)"
+        )
     require(float(unpacked), "its content")
 
 
@@ -130,35 +146,42 @@ def require_matrix(shape: tuple[int, ...], what: str) -> tuple[int, int]:
     """The shape ``(m, d)``; ValueError unless it is two-dimensional and not empty."""
     if len(shape) != 2:
         repair = "; reshape(-1, 1) makes it one column" * (len(shape) == 1)
-        found = f"{len(shape)}: shape {shape}{repair}"
-        raise ValueError(f"{what} must have 2 dimensions (rows, columns), but has {found}")
+        raise ValueError(
+            f"{what} must have 2 dimensions (rows, columns), but has {len(shape)}: shape "
+            f"{shape}{repair}"
+        )
     if 0 in shape:
         raise ValueError(f"{what} is empty: shape {shape}")
     return shape[0], shape[1]
 
 
 def checked(found: Any, what: str) -> Stored:
-    """The matrix ``found``, with real numbers and not empty; a sparse one in COO format, float64, entries in their order."""
+    """The matrix ``found``, with real numbers and not empty; a sparse one in COO format, float64,
+    entries in their order."""
     require_real(found.dtype, what)
     rows, _ = require_matrix(found.shape, what)
     if isinstance(found, np.ndarray):
         return found
     if rows > EMPTY_ROWS + 16 * found.nnz:
-        wrong = f"{rows} rows but stores only {found.nnz} entries"
-        raise ValueError(f"{what} has {wrong}: leave the rows out that hold nothing")
+        raise ValueError(
+            f"{what} has {rows} rows but stores only {found.nnz} entries: leave the rows out "
+            "that hold nothing"
+        )
     matrix: Stored = sparse.coo_array(found).astype(np.float64)
     return matrix
 
 
 def npy_array(path: Path) -> NDArray[Any]:
-    """The array of at least one number in the .npy file at ``path``, mapped into memory: only what is used is read."""
+    """The array of at least one number in the .npy file at ``path``, mapped into memory: only what
+    is used is read."""
     npy_shape(path)
     with reading(path):
         return np.asarray(npy.open_memmap(path, "r"))
 
 
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """The shape, the type and the bytes of an array in NumPy's format, from its header at the beginning of an open file."""
+    """The shape, the type and the bytes of an array in NumPy's format, from its header at the
+    beginning of an open file."""
     read = npy.read_array_header_2_0
     if npy.read_magic(file) == (1, 0):
         read = npy.read_array_header_1_0
@@ -167,7 +190,8 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
 
 
 def npy_shape(path: Path) -> tuple[int, ...]:
-    """The shape in the header of the .npy file at ``path``, which holds at least one number and as many as the header says."""
+    """The shape in the header of the .npy file at ``path``, which holds at least one number and as
+    many as the header says."""
     with reading(path), path.open("rb") as file:
         shape, dtype, promised = _header(file)
         if dtype.hasobject:
@@ -175,7 +199,9 @@ def npy_shape(path: Path) -> tuple[int, ...]:
         held = path.stat().st_size - file.tell()
         if promised != held or not dtype.itemsize:
             wrong = "it is truncated: " * (promised > held)
-            wrong += f"its header promises {promised} bytes of data (shape {shape}), there are {held}"
+            wrong += (
+                f"its header promises {promised} bytes of data (shape {shape}), there are {held}"
+            )
             raise ValueError(wrong)
     if not promised:
         raise ValueError(f"{path} is empty: shape {shape}")
@@ -198,8 +224,10 @@ def npz_array(path: Path, key: str) -> NDArray[Any]:
         with archive.open(info) as file:
             array = npy.read_array(file, allow_pickle=False)
             if file.read(1) or not array.dtype.itemsize:
-                promised = f"shape {array.shape} of {array.dtype}"
-                raise ValueError(f"{key} does not hold what its header promises, {promised}")
+                raise ValueError(
+                    f"{key} does not hold what its header promises, shape {array.shape} of "
+                    f"{array.dtype}"
+                )
     return array
 
 
@@ -209,7 +237,8 @@ def is_sparse(keys: list[str]) -> bool:
 
 
 def load_sparse(path: Path) -> Any:
-    """The matrix that ``scipy.sparse.save_npz`` wrote to ``path``, in any of SciPy's formats, with its indices checked."""
+    """The matrix that ``scipy.sparse.save_npz`` wrote to ``path``, in any of SciPy's formats, with
+    its indices checked."""
     found: Any = sparse.load_npz(path)
     if found.format in ("csr", "csc", "bsr"):
         found.check_format(full_check=True)
@@ -267,7 +296,8 @@ def _unpacked(path: Path) -> BytesIO:
 
 
 def _market_header(start: bytes, size: int) -> Market:
-    """The header in the ``start`` of a Matrix Market file of ``size`` bytes, which is not too short for it."""
+    """The header in the ``start`` of a Matrix Market file of ``size`` bytes, which is not too short
+    for it."""
     lines = re.split("\r\n?|\n", start.decode("latin-1"))
     banner = " ".join(lines[0].lower().split())
     if " complex " in banner:
@@ -280,8 +310,12 @@ def _market_header(start: bytes, size: int) -> Market:
     filled = (at for at, line in enumerate(lines) if line.strip() and not line.startswith("%"))
     at = next(filled, 0)
     words = ["rows", "columns"] + ["entries"] * bool(coordinate)
-    if not re.fullmatch(r"\s*[0-9]{1,16}" + r"\s+[0-9]{1,16}" * (len(words) - 1) + r"\s*", lines[at]):
-        raise ValueError(f"line {at + 1} must hold the numbers of {', '.join(words)}, each below 10^16")
+    if not re.fullmatch(
+        r"\s*[0-9]{1,16}" + r"\s+[0-9]{1,16}" * (len(words) - 1) + r"\s*", lines[at]
+    ):
+        raise ValueError(
+            f"line {at + 1} must hold the numbers of {', '.join(words)}, each below 10^16"
+        )
     sizes = [int(size) for size in lines[at].split()]
     m, d = require_matrix((sizes[0], sizes[1]), "its matrix")
     if symmetry != "general" and m != d:
@@ -290,15 +324,17 @@ def _market_header(start: bytes, size: int) -> Market:
     header = Market((m, d), entries, bool(pattern), symmetry, at + 1)
     promised = math.prod(header.stored)
     if 2 * promised - 1 > size:
-        wrong = f"line {at + 1} promises {promised} numbers, too many for its size"
-        raise ValueError(f"it is truncated: {wrong}")
+        raise ValueError(
+            f"it is truncated: line {at + 1} promises {promised} numbers, too many for its size"
+        )
     return header
 
 
 def market_matrix(path: Path) -> Stored:
     """The matrix in the Matrix Market file at ``path``: float64, dense or sparse as the file is.
 
-    NumPy reads the numbers: SciPy's reader takes 1.5abc for 1.5, column 1.5 for column 1, and crashes on a zero byte.
+    NumPy reads the numbers: SciPy's reader takes 1.5abc for 1.5, column 1.5 for column 1, and
+    crashes on a zero byte.
     """
     source: object = os.path.abspath(path)
     with reading(path, " as a Matrix Market file"):
@@ -320,16 +356,20 @@ def _market_start(path: Path) -> Market:
 
 
 def _market_numbers(source: Any, header: Market) -> NDArray[np.float64]:
-    """The numbers in the lines below the header, as many as it promises; ``source`` is a path or a file in memory."""
+    """The numbers in the lines below the header, as many as it promises; ``source`` is a path or a
+    file in memory."""
     form: Any = {"comments": None, "skiprows": header.lines, "encoding": "latin-1"}
     with warnings.catch_warnings(action="ignore"):  # where there are no numbers
-        table: NDArray[np.float64] = np.loadtxt(source, ndmin=2, **form)  # in C, and exactly rounded
+        # in C, and exactly rounded
+        table: NDArray[np.float64] = np.loadtxt(source, ndmin=2, **form)
     lines, numbers = header.stored
     if len(table) < lines:
         raise ValueError(f"it is truncated: it promises {lines} lines, and has {len(table)}")
     if table.size != lines * numbers:
-        found = f"{len(table)} of {table.shape[1]}"
-        raise ValueError(f"it promises {lines} lines of {numbers} numbers, and has {found}")
+        raise ValueError(
+            f"it promises {lines} lines of {numbers} numbers, and has {len(table)} of "
+            f"{table.shape[1]}"
+        )
     return table.reshape(lines, numbers)
 
 
@@ -352,7 +392,8 @@ def _coordinates(header: Market, table: NDArray[np.float64]) -> Stored:
 
 
 def _dense(header: Market, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A dense matrix from its columns in turn; if it is symmetric, from their parts below the diagonal."""
+    """A dense matrix from its columns in turn; if it is symmetric, from their parts below the
+    diagonal."""
     m, d = header.shape
     if header.symmetry == "general":
         return values.reshape(d, m).T
@@ -363,7 +404,8 @@ def _dense(header: Market, values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def matrix_header(path: Path, key: str | None = None) -> tuple[tuple[int, ...], float] | None:
-    """The shape of a matrix from the header of its file, and the bytes that a process takes beside the rows it reads.
+    """The shape of a matrix from the header of its file, and the bytes that a process takes beside
+    the rows it reads.
 
     None for other files than .npy, .npz (of one array, or with its ``key``) and .mtx.
     """
@@ -385,7 +427,8 @@ def matrix_header(path: Path, key: str | None = None) -> tuple[tuple[int, ...], 
 
 
 def read_matrix(path: str | os.PathLike[str]) -> Stored:
-    """The matrix in a .npy, .npz (one array, or SciPy's sparse format), .mtx or .mtx.gz file, dense or sparse as the file is."""
+    """The matrix in a .npy, .npz (one array, or SciPy's sparse format), .mtx or .mtx.gz file, dense
+    or sparse as the file is."""
     path = Path(path)
     name = path.name.lower()
     if name.endswith((".mtx", ".mtx.gz")):
@@ -403,12 +446,17 @@ def read_matrix(path: str | os.PathLike[str]) -> Stored:
 
 
 def read_square(path: str | os.PathLike[str]) -> Stored:
-    """The matrix (n, n) of a network of n agents, which stores enough entries to connect them; see `read_matrix`."""
+    """The matrix (n, n) of a network of n agents, which stores enough entries to connect them; see
+    `read_matrix`."""
     matrix = read_matrix(path)
     n, columns = matrix.shape
     if n != columns:
-        wrong = f"one row and one column for each agent, but has shape {matrix.shape}"
-        raise ValueError(f"{path} must be square, {wrong}")
+        raise ValueError(
+            f"{path} must be square, one row and one column for each agent, but has shape "
+            f"{matrix.shape}"
+        )
     if not isinstance(matrix, np.ndarray) and matrix.nnz < n - 1:
-        raise ValueError(f"{path} must connect its {n} agents, but stores only {matrix.nnz} entries")
+        raise ValueError(
+            f"{path} must connect its {n} agents, but stores only {matrix.nnz} entries"
+        )
     return matrix

@@ -38,7 +38,8 @@ class GraphMeasures:
     mean_degree: float
     largest_degree: int
     diameter: int
-    """The largest distance between two agents, in edges: the rounds in which every agent's value can reach all others."""
+    """The largest distance between two agents, in edges: the rounds in which every agent's value
+    can reach all others."""
     algebraic_connectivity: float
     """Second smallest eigenvalue of the Laplacian."""
 
@@ -57,12 +58,14 @@ def graph_measures(graph: nx.Graph[int] | Adjacency) -> GraphMeasures:
 
 
 def algebraic_connectivity(graph: nx.Graph[int] | Adjacency) -> float:
-    """The second smallest eigenvalue of the graph Laplacian (Fiedler); 0 for one agent. Raises the errors of `check_graph`."""
+    """The second smallest eigenvalue of the graph Laplacian (Fiedler); 0 for one agent. Raises the
+    errors of `check_graph`."""
     return laplacian_extremes(adjacency(graph))[0]
 
 
 def diameter(graph: nx.Graph[int] | Adjacency) -> int:
-    """The largest distance between two agents, in edges; O(n * edges). Raises the errors of `check_graph`."""
+    """The largest distance between two agents, in edges; O(n * edges). Raises the errors of
+    `check_graph`."""
     edges = adjacency(graph)
     n = edges.shape[0]
     blocks = [np.arange(first, min(first + _SOURCES, n)) for first in range(0, n, _SOURCES)]
@@ -70,9 +73,11 @@ def diameter(graph: nx.Graph[int] | Adjacency) -> int:
 
 
 def kemeny_constant(W: WeightsLike) -> float:
-    """sum over k >= 2 of 1 / (1 - lambda_k(W)), dense: the expected rounds of the random walk W from any agent to a random one.
+    """sum over k >= 2 of 1 / (1 - lambda_k(W)), dense: the expected rounds of the random walk W
+    from any agent to a random one.
 
-    By convention the first visit does not count (0 for one agent); Kemeny and Snell, "Finite Markov chains" (1960).
+    By convention the first visit does not count (0 for one agent); Kemeny and Snell, "Finite Markov
+    chains" (1960).
 
     Raises the errors of `check_weights`.
     """
@@ -80,12 +85,13 @@ def kemeny_constant(W: WeightsLike) -> float:
 
 
 def mixing_time(W: WeightsLike, distance: float = 0.25) -> int:
-    """The least t with max_i ||row i of W^t - 1/n|| <= ``distance`` in total variation, dense, O(n^3 log t).
+    """The least t with max_i ||row i of W^t - 1/n|| <= ``distance`` in total variation, dense,
+    O(n^3 log t).
 
     Levin and Peres, "Markov Chains and Mixing Times" (2017), section 4.5.
 
-    Errors as `check_weights`; ValueError if W has negative entries, so that it is no random walk, or ``distance`` is outside (0,
-    1).
+    Errors as `check_weights`; ValueError if W has negative entries, so that it is no random walk,
+    or ``distance`` is outside (0, 1).
     """
     if not 0 < distance < 1:
         raise ValueError(f"distance must be in (0, 1), for example 1/4, got {distance}")

@@ -1,4 +1,5 @@
-"""Comparison of a number of bytes with the memory that is free, before anything of that size is made."""
+"""Comparison of a number of bytes with the memory that is free, before anything of that size is
+made."""
 
 from __future__ import annotations
 
@@ -21,11 +22,13 @@ _GROUPS = (
     ("memory.max", "memory.current", "inactive_file"),
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
-"""The limit of a control group, its use, and what of that the kernel can free: version 2 and version 1."""
+"""The limit of a control group, its use, and what of that the kernel can free: version 2 and
+version 1."""
 
 
 def require(needed: float, what: str, *, on_host: float = 0.0) -> None:
-    """Raise MemoryError where ``needed`` bytes exceed what this process can get, or ``on_host`` bytes what its host has free.
+    """Raise MemoryError where ``needed`` bytes exceed what this process can get, or ``on_host``
+    bytes what its host has free.
 
     Parameters
     ----------
@@ -34,7 +37,8 @@ def require(needed: float, what: str, *, on_host: float = 0.0) -> None:
     what
         The subject of the message, as "the data".
     on_host
-        Bytes that all processes of this host together are about to take, at least those of this one.
+        Bytes that all processes of this host together are about to take, at least those of this
+        one.
     """
     whole = max(needed, on_host)
     if whole <= SMALL:
@@ -63,7 +67,8 @@ def size(number: float) -> str:
 
 
 def _of_host() -> int | None:
-    """The bytes that are free for all processes of this host, or of its container; None where the system does not say."""
+    """The bytes that are free for all processes of this host, or of its container; None where the
+    system does not say."""
     rooms = [*_groups(), *_job()]
     known = _fields("/proc/meminfo")
     if "MemAvailable" in known:
@@ -74,7 +79,8 @@ def _of_host() -> int | None:
 
 
 def _of_process() -> int | None:
-    """The bytes that the limit of this process's address space leaves (``ulimit -v``); None without a limit."""
+    """The bytes that the limit of this process's address space leaves (``ulimit -v``); None without
+    a limit."""
     if sys.platform != "win32":
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
         if limit != resource.RLIM_INFINITY:
@@ -83,8 +89,11 @@ def _of_process() -> int | None:
 
 
 def _job() -> Iterator[int]:
-    """The bytes that SLURM grants the job on this host, but those of this process; nothing outside of a job or without a limit."""
-    granted = _number("SLURM_MEM_PER_NODE") or _number("SLURM_MEM_PER_CPU") * _number("SLURM_CPUS_ON_NODE")
+    """The bytes that SLURM grants the job on this host, but those of this process; nothing outside
+    of a job or without a limit."""
+    granted = _number("SLURM_MEM_PER_NODE") or _number("SLURM_MEM_PER_CPU") * _number(
+        "SLURM_CPUS_ON_NODE"
+    )
     if granted:
         yield max((granted << 20) - 1024 * _fields("/proc/self/status").get("VmRSS", 0), 0)
 

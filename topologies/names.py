@@ -1,9 +1,11 @@
-"""Graphs by name, for command lines and configuration files: ``ring``, ``torus:4x5``, ``erdos-renyi:n=12,p=0.3``.
+"""Graphs by name, for command lines and configuration files: ``ring``, ``torus:4x5``,
+``erdos-renyi:n=12,p=0.3``.
 
-A specification is a name, then, after a colon, parameters separated by commas: ``key=value``, or first of all a bare value for
-the function's first parameter. Sides are written ``4x5``, offsets ``1+2+5``. Case does not matter, and dashes and underscores
-are equal. ``file:PATH`` reads a graph from a file, ``file:PATH,largest_component=true`` its largest connected part. Directed graphs
-have names too, ``directed_ring:chords=3``, and are read by ``digraph:PATH``.
+A specification is a name, then, after a colon, parameters separated by commas: ``key=value``, or
+first of all a bare value for the function's first parameter. Sides are written ``4x5``, offsets
+``1+2+5``. Case does not matter, and dashes and underscores are equal. ``file:PATH`` reads a graph
+from a file, ``file:PATH,largest_component=true`` its largest connected part. Directed graphs have
+names too, ``directed_ring:chords=3``, and are read by ``digraph:PATH``.
 """
 
 from __future__ import annotations
@@ -38,7 +40,11 @@ _FAMILIES: tuple[Callable[..., Any], ...] = (
 )
 GRAPHS = {build.__name__: build for build in _FAMILIES}
 """The functions that names stand for."""
-_DIRECTED = (directed_graphs.directed_exponential, directed_graphs.directed_ring, directed_graphs.random_k_out)
+_DIRECTED = (
+    directed_graphs.directed_exponential,
+    directed_graphs.directed_ring,
+    directed_graphs.random_k_out,
+)
 DIGRAPHS: dict[str, Callable[..., Any]] = {build.__name__: build for build in _DIRECTED}
 """The functions that names of directed graphs stand for."""
 _Graph: TypeAlias = "nx.Graph[int]"
@@ -61,14 +67,16 @@ def is_digraph_name(specification: str) -> bool:
 
 
 def digraph_from_name(specification: str, n_agents: int | None = None, seed: int = 0) -> _Digraph:
-    """The directed graph that ``specification`` describes: ``"directed_ring:chords=3"``, ``"random_k_out:20,k=3"``,
-    ``"directed_exponential:16"``, ``"digraph:my/edges.txt"``.
+    """The directed graph that ``specification`` describes: ``"directed_ring:chords=3"``,
+    ``"random_k_out:20,k=3"``, ``"directed_exponential:16"``, ``"digraph:my/edges.txt"``.
 
     Arguments and errors as `graph_from_name`.
     """
     if not is_digraph_name(specification):
-        repair = f"take {', '.join(sorted(DIGRAPHS))} or {_DIGRAPH}:PATH"
-        raise ValueError(f"{specification!r} is no directed graph: {repair}")
+        raise ValueError(
+            f"{specification!r} is no directed graph: take {', '.join(sorted(DIGRAPHS))} or "
+            f"{_DIGRAPH}:PATH"
+        )
     graph: _Digraph = _call(specification, n_agents, seed)()
     check_size(specification, graph.number_of_nodes(), n_agents)
     return graph
@@ -77,16 +85,17 @@ def digraph_from_name(specification: str, n_agents: int | None = None, seed: int
 def graph_from_name(specification: str, n_agents: int | None = None, seed: int = 0) -> _Graph:
     """The graph that ``specification`` describes.
 
-    Raises ValueError if the name or a parameter is unknown, a value cannot be read or is out of range, the number of agents is
-    missing, impossible, or not what the specification says.
+    Raises ValueError if the name or a parameter is unknown, a value cannot be read or is out of
+    range, the number of agents is missing, impossible, or not what the specification says.
 
     Parameters
     ----------
     specification : str
-        For example ``"ring"``, ``"ring:10"``, ``"torus:4x5"``, ``"erdos_renyi:p=0.3"``, ``"file:my/graph.graphml"``.
+        For example ``"ring"``, ``"ring:10"``, ``"torus:4x5"``, ``"erdos_renyi:p=0.3"``,
+        ``"file:my/graph.graphml"``.
     n_agents : int, optional
-        Number of agents, needed where the specification leaves it open. A grid or torus without sides becomes the most square
-        two-dimensional one.
+        Number of agents, needed where the specification leaves it open. A grid or torus without
+        sides becomes the most square two-dimensional one.
     seed : int
         Seed of a random graph whose specification gives no seed.
     """
@@ -97,9 +106,11 @@ def graph_from_name(specification: str, n_agents: int | None = None, seed: int =
 
 
 def adjacency_from_name(specification: str, n_agents: int | None = None, seed: int = 0) -> Weights:
-    """The adjacency matrix, shape (n, n), of the graph that `graph_from_name` gives for the same arguments.
+    """The adjacency matrix, shape (n, n), of the graph that `graph_from_name` gives for the same
+    arguments.
 
-    The families are built from arrays, without a ``networkx.Graph``: a million agents in seconds. Every weight rule takes it.
+    The families are built from arrays, without a ``networkx.Graph``: a million agents in seconds.
+    Every weight rule takes it.
 
     Raises the errors of `graph_from_name`.
     """
@@ -126,7 +137,8 @@ def fixed_agents(specification: str, seed: int = 0) -> int | None:
 
 
 def unread_in_file(specification: str) -> list[str]:
-    """The names of the edges' attributes in the file of a graph, which are not read; none for graphs that are not from files."""
+    """The names of the edges' attributes in the file of a graph, which are not read; none for
+    graphs that are not from files."""
     if not _is_file(specification):
         return []
     read = digraph_from_name if is_digraph_name(specification) else graph_from_name
@@ -134,7 +146,8 @@ def unread_in_file(specification: str) -> list[str]:
 
 
 def _call(specification: str, n_agents: int | None, seed: int) -> partial[Any]:
-    """The function that ``specification`` names, with its arguments: the leading ones, and those by name."""
+    """The function that ``specification`` names, with its arguments: the leading ones, and those by
+    name."""
     if _is_file(specification):
         path = specification.partition(":")[2].strip()
         path, option, kept = path.partition(",largest_component=")
@@ -168,11 +181,14 @@ def _call(specification: str, n_agents: int | None, seed: int) -> partial[Any]:
 
 
 def _read(specification: str) -> tuple[str, Any, str | None, dict[str, Any]]:
-    """The name in a specification, its function, the function's first parameter if it has any, and the parameters written."""
+    """The name in a specification, its function, the function's first parameter if it has any, and
+    the parameters written."""
     functions = {**GRAPHS, **DIGRAPHS}
     if PurePath(specification).suffix.lower() in networks.READERS:
-        repair = f"{_FILE}:{specification}, or {_DIGRAPH}:{specification} if the graph is directed"
-        raise ValueError(f"{specification!r} is no graph's name; for a file write {repair}")
+        raise ValueError(
+            f"{specification!r} is no graph's name; for a file write {_FILE}:{specification}, or "
+            f"{_DIGRAPH}:{specification} if the graph is directed"
+        )
     files = f"{_FILE}:PATH", f"{_DIGRAPH}:PATH"
     name, written = divided("graph", specification, sorted(functions), *files)
     known = inspect.signature(functions[name]).parameters
@@ -187,8 +203,10 @@ def _read(specification: str) -> tuple[str, Any, str | None, dict[str, Any]]:
 
 def check_size(specification: str, n: int, n_agents: int | None) -> None:
     if n_agents is not None and n != n_agents:
-        repair = "leave one of the two out"
-        raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents}; {repair}")
+        raise ValueError(
+            f"{specification!r} has {n} agents, but n_agents is {n_agents}; leave one of the two "
+            "out"
+        )
 
 
 def _is_file(specification: str) -> bool:
@@ -197,19 +215,24 @@ def _is_file(specification: str) -> bool:
 
 def _check_undirected(specification: str) -> None:
     if is_digraph_name(specification):
-        wrong = "is a directed graph, for which no rule gives doubly stochastic weights"
-        repair = "take an undirected graph such as ring, or the method push_pull, which needs none"
-        raise ValueError(f"{specification!r} {wrong}: {repair}")
+        raise ValueError(
+            f"{specification!r} is a directed graph, for which no rule gives doubly stochastic "
+            "weights: take an undirected graph such as ring, or the method push_pull, which needs "
+            "none"
+        )
 
 
 def _most_square(name: str, n: int) -> tuple[int, int]:
-    """The factors (a, b) of n with a <= b nearest to each other, none below the smallest side of this kind of graph."""
+    """The factors (a, b) of n with a <= b nearest to each other, none below the smallest side of
+    this kind of graph."""
     least, n = _SMALLEST_SIDE[name], graphs.count(name, n)
     best = _factors(n, least)
     if best is None:
         near = graphs.nearest(n, lambda m: _factors(m, least))
-        wrong = f"no two-dimensional {name} has {n} agents with sides of at least {least}"
-        raise ValueError(f"{wrong}; the nearest numbers that work: {near}")
+        raise ValueError(
+            f"no two-dimensional {name} has {n} agents with sides of at least {least}; the "
+            f"nearest numbers that work: {near}"
+        )
     return best
 
 

@@ -20,7 +20,8 @@ class Picture(Figure):
     """A figure that a notebook shows, with Type 42 fonts in PDF files, as publishers require."""
 
     def savefig(self, fname: Any, **given: Any) -> None:
-        """Save as `matplotlib.figure.Figure.savefig` does, with Type 42 fonts in PDF and PostScript."""
+        """Save as `matplotlib.figure.Figure.savefig` does, with Type 42 fonts in PDF and
+        PostScript."""
         with rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
             super().savefig(fname, **given)
 
@@ -36,7 +37,8 @@ class PictureAxes(Axes):
 
 
 def save(figure: Figure, path: Path, **given: Any) -> None:
-    """Write a figure as PNG, SVG or PDF, by the ending of its name; ``given`` as for `matplotlib.figure.Figure.savefig`.
+    """Write a figure as PNG, SVG or PDF, by the ending of its name; ``given`` as for
+    `matplotlib.figure.Figure.savefig`.
 
     Raises
     ------

@@ -13,11 +13,13 @@ LOG = logging.getLogger("topologies")
 """Long computations name themselves here, at level INFO."""
 Loggers = Sequence[logging.Logger]
 PATIENCE, EVERY, TICK = 2.0, 5.0, 0.1
-"""CPU seconds before the first line, CPU seconds between lines, and seconds between readings of the clock."""
+"""CPU seconds before the first line, CPU seconds between lines, and seconds between readings of the
+clock."""
 
 
 class Telling(logging.Handler):
-    """A context that prints the latest message of some loggers: after two CPU seconds, then every five.
+    """A context that prints the latest message of some loggers: after two CPU seconds, then every
+    five.
 
     Parameters
     ----------
@@ -33,7 +35,9 @@ class Telling(logging.Handler):
         The stream; by default standard output.
     """
 
-    def __init__(self, title: str, doing: str, loggers: Loggers, tell: bool, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, title: str, doing: str, loggers: Loggers, tell: bool, stream: TextIO | None = None
+    ) -> None:
         super().__init__()
         self._title, self._doing, self._loggers, self._stream = title, doing, loggers, stream
         self._ended = threading.Event()

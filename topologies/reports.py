@@ -1,4 +1,5 @@
-"""Tables and drawings of graphs, of their mixing matrices and of sequences of them, for the command."""
+"""Tables and drawings of graphs, of their mixing matrices and of sequences of them, for the
+command."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ from topologies.weights.rules import available_weights, resolve_weights_name, we
 from topologies.weights.tracking_optimal import tracking_weights
 
 SCORED = 100
-"""The most agents of a graph that is scored for gradient tracking: the score takes eigenvalues of dense matrices."""
+"""The most agents of a graph that is scored for gradient tracking: the score takes eigenvalues of
+dense matrices."""
 UNSCORED = f"more than {SCORED} agents, which are not scored"
 _SMALL = 1000
 _OPTIMISED = "tracking"
@@ -86,12 +88,16 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _table(title: str, heads: Sequence[str], rows: Rows, left: Collection[int]) -> Iterator[str]:
-    """The lines of a table. Columns but ``left`` end at the right; the last one, if it is of ``left``, is wrapped to the terminal.
+    """The lines of a table. Columns but ``left`` end at the right; the last one, if it is of
+    ``left``, is wrapped to the terminal.
 
     No number is cut, however narrow the terminal is, and nothing is cut in a file or a pipe.
     """
     yield title
-    texts = [[f"{cell:.9g}" if isinstance(cell, float) else str(cell) for cell in row] for row in (heads, *rows)]
+    texts = [
+        [f"{cell:.9g}" if isinstance(cell, float) else str(cell) for cell in row]
+        for row in (heads, *rows)
+    ]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     last = len(widths) - 1
     room = widths[last]
@@ -131,14 +137,22 @@ def _of_weights(case: Case, W: Weights) -> Iterator[Row]:
     rounds = found.rounds_for(1e-6)
     yield "rounds per 1e-6", rounds, "of averaging, per factor 1e-6 of the consensus error"
     if n <= _SMALL and W.data.min() >= 0:
-        yield "Kemeny constant", kemeny_constant(W), "expected rounds of the walk W to a random agent"
+        yield (
+            "Kemeny constant",
+            kemeny_constant(W),
+            "expected rounds of the walk W to a random agent",
+        )
         yield "mixing time", mixing_time(W), "rounds of the walk W to a total variation of 1/4"
     if score := case.score(W):
         iterations = f"{score.iterations_for(1e-6):.0f}"
         yield "tracking rate", score.rate, f"gradient tracking, error per iteration; {case}"
         yield "best step", score.step, "the step that attains it"
         yield "largest step", score.largest_step, "every step below it converges"
-        yield "iterations per 1e-6", iterations, "of gradient tracking, per factor 1e-6 of its error"
+        yield (
+            "iterations per 1e-6",
+            iterations,
+            "of gradient tracking, per factor 1e-6 of its error",
+        )
 
 
 def comparison(case: Case) -> Iterator[str]:
@@ -196,7 +210,9 @@ def directed_table(name: str, graph: nx.DiGraph[int]) -> Iterator[str]:
 
 def _of_directed(graph: nx.DiGraph[int]) -> Iterator[Row]:
     weights, far = directed_weights(graph), "rounds until every agent can have received from all"
-    heard, hearers = (sorted(dict(degree).values()) for degree in (graph.in_degree, graph.out_degree))
+    heard, hearers = (
+        sorted(dict(degree).values()) for degree in (graph.in_degree, graph.out_degree)
+    )
     yield "edges", graph.number_of_edges(), "directed; a message along each of them per round"
     yield "heard", f"{heard[0]} to {heard[-1]}", "agents that an agent hears"
     yield "hearers", f"{hearers[0]} to {hearers[-1]}", "agents that hear an agent"
@@ -214,7 +230,8 @@ def _of_directed(graph: nx.DiGraph[int]) -> Iterator[Row]:
 
 
 def draw(make: Callable[[], Labelled], W: Weights | None, plot: str | Path | None) -> list[str]:
-    """Draw a graph and the spectrum into a file, a .png unless the name says otherwise, and return a line with its path.
+    """Draw a graph and the spectrum into a file, a .png unless the name says otherwise, and return
+    a line with its path.
 
     A directed graph has its own weights.
     """

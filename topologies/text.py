@@ -1,9 +1,11 @@
-"""Text such as ``name:key=value,key=value``: graphs, sequences, step sizes, faults of channels, networks and methods.
+"""Text such as ``name:key=value,key=value``: graphs, sequences, step sizes, faults of channels,
+networks and methods.
 
-Case and dashes of names do not count, and the first value may lack its key: ``ring:10`` is ``ring:n=10``. A value can have
-parameters itself: in ``drfgt:step_size=bb:cap=2,initial=1`` items that are not parameters of the method belong to the step
-size. Values have the types of a dataclass's fields, which `typed.read` reads; types that it does not know take text.
-Every function raises ValueError, with one line that says what to write instead.
+Case and dashes of names do not count, and the first value may lack its key: ``ring:10`` is
+``ring:n=10``. A value can have parameters itself: in ``drfgt:step_size=bb:cap=2,initial=1`` items
+that are not parameters of the method belong to the step size. Values have the types of a
+dataclass's fields, which `typed.read` reads; types that it does not know take text. Every function
+raises ValueError, with one line that says what to write instead.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ def _known(word: str, known: Collection[str]) -> str | None:
 
 
 def divided(what: str, specification: str, known: Collection[str], *others: str) -> tuple[str, str]:
-    """The known name in a specification, and the text of its parameters; ``others`` is what else can be written."""
+    """The known name in a specification, and the text of its parameters; ``others`` is what else
+    can be written."""
     word, _, text = specification.partition(":")
     name = _known(word, known)
     if name is None:
@@ -61,7 +64,9 @@ def parameters(where: str, name: str, known: Collection[str], text: str) -> dict
             key, value = next(iter(known)), word
         if key is None:
             hint, listed = suggestion(word, known) or ";", ", ".join(known)
-            raise ValueError(f"{where}: {name} has no parameter {word!r}{hint} its parameters: {listed}")
+            raise ValueError(
+                f"{where}: {name} has no parameter {word!r}{hint} its parameters: {listed}"
+            )
         if key in given:
             raise ValueError(f"{where}: {key} is given twice; leave one")
         given[key], last = value, key
@@ -116,8 +121,8 @@ def _written(value: object) -> str:
 
 
 def specifications(words: Iterable[str]) -> list[str]:
-    """Names with parameters, ``name:key=value,key=value``, out of words that may have been cut at any comma: what has an equals
-    sign before any colon continues the name before it."""
+    """Names with parameters, ``name:key=value,key=value``, out of words that may have been cut at
+    any comma: what has an equals sign before any colon continues the name before it."""
     found: list[str] = []
     for word in ",".join(words).split(","):
         if not found or "=" not in word.partition(":")[0]:

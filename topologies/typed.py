@@ -1,9 +1,11 @@
-"""One reader of typed values, for fields of dataclasses, flags, keys of files, and ``name:key=value``.
+"""One reader of typed values, for fields of dataclasses, flags, keys of files, and
+``name:key=value``.
 
     read(Annotated[int, Range(least=1)], "5", written=True)     5
     read(Positive | Literal["auto"], "fast", written=True)      ValueError: must be a positive number or 'auto', got 'fast'
 
-``written`` values are text, of which numbers and words are made; others are Python's and stay as they are.
+``written`` values are text, of which numbers and words are made; others are Python's and stay as
+they are.
 """
 
 from __future__ import annotations
@@ -22,7 +24,17 @@ from functools import cache
 from itertools import chain
 from numbers import Integral, Real
 from operator import attrgetter
-from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from topologies.words import either, seconds, shortened, suggestion, whole
 
@@ -36,7 +48,8 @@ _PYTHON = (int, float, str, bool, type(None))
 
 
 def plain(value: object) -> Any:
-    """The value, or the Python number that a NumPy scalar holds; arrays and tensors have a length."""
+    """The value, or the Python number that a NumPy scalar holds; arrays and tensors have a
+    length."""
     given: Any = value
     if type(value).__module__ == "numpy" and not isinstance(value, Sized):
         return given.item()
@@ -81,13 +94,15 @@ class Range:
 
 
 class Form(NamedTuple):
-    """A function that checks a value and returns it in its one form; it has all the checks of its field."""
+    """A function that checks a value and returns it in its one form; it has all the checks of its
+    field."""
 
     of: Callable[[Any], Any]
 
 
 class Shape(NamedTuple):
-    """A type with a spelling of its own (``4x5``): the function that reads it, and the type in words."""
+    """A type with a spelling of its own (``4x5``): the function that reads it, and the type in
+    words."""
 
     of: Callable[[str], Any]
     words: str
@@ -240,7 +255,8 @@ def read(annotation: object, value: Any, written: bool = False) -> Any:
 
 
 def check(name: str, annotation: object, value: object, written: bool = False) -> Any:
-    """The value that `read` gives; the message of its ValueError or TypeError begins with ``name``."""
+    """The value that `read` gives; the message of its ValueError or TypeError begins with
+    ``name``."""
     try:
         return read(annotation, value, written)
     except (ValueError, TypeError) as error:
@@ -268,12 +284,15 @@ def _made(one: Hint, value: object) -> object:
     """The number, word or list that is written; the value itself where it is none."""
     match value:
         case Mapping():
-            raise ValueError("must be one value, got a mapping; settings are flat keys at the top of the file")
+            raise ValueError(
+                "must be one value, got a mapping; settings are flat keys at the top of the file"
+            )
         case list() | tuple() if one.sequence is not None:
             return _items(one.sequence, value)
         case int() if abs(value) > LARGEST:
-            found = f"got a whole number of {value.bit_length()} bits"
-            raise ValueError(f"must be at most {LARGEST}, {found}")
+            raise ValueError(
+                f"must be at most {LARGEST}, got a whole number of {value.bit_length()} bits"
+            )
         case int() | float() | str() if type(value) is not bool:
             pass
         case _:
@@ -303,7 +322,8 @@ def _made(one: Hint, value: object) -> object:
 
 
 def _count(value: int | float | str, powers: bool) -> int | None:
-    """The whole number in a value, with ``powers`` also as 1e4 (which TOML reads as 10000.0), or None."""
+    """The whole number in a value, with ``powers`` also as 1e4 (which TOML reads as 10000.0), or
+    None."""
     if powers and isinstance(value, float) and value.is_integer():
         return int(value)
     text, count = str(value), None
@@ -372,7 +392,8 @@ def _settings(entry: type[Any]) -> Mapping[str, Setting]:
         default = field.default
         if callable(field.default_factory):
             default = field.default_factory()
-        required = isinstance(default, type(MISSING))  # a class from another process has a MISSING of its own
+        # a class from another process has a MISSING of its own
+        required = isinstance(default, type(MISSING))
         if required:
             default = None
         text = texts.get(name, hint(annotation).help)

@@ -30,8 +30,9 @@ def seconds(text: str) -> float:
     if match is not None:
         with suppress(ValueError):
             return float(match[1]) * _SECONDS[match[2].lower()]
-    times = "a number of seconds, or a time such as 30s, 10m or 2h"
-    raise ValueError(f"must be {times}, got {text!r:.80}")
+    raise ValueError(
+        f"must be a number of seconds, or a time such as 30s, 10m or 2h, got {text!r:.80}"
+    )
 
 
 def normal_name(word: str) -> str:
@@ -40,7 +41,8 @@ def normal_name(word: str) -> str:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """A hint at the known name nearest to ``word``, as in "; did you mean 'ring'?"; nothing if none is near."""
+    """A hint at the known name nearest to ``word``, as in "; did you mean 'ring'?"; nothing if none
+    is near."""
     near = nearest(word, known)
     if near is None:
         return ""
@@ -81,7 +83,8 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def is_number(text: str) -> bool:
-    """True if ``text`` is a decimal number (NaN and infinity included), without underscores or other scripts' digits."""
+    """True if ``text`` is a decimal number (NaN and infinity included), without underscores or
+    other scripts' digits."""
     try:
         float(text)
     except ValueError:

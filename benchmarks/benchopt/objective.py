@@ -1,4 +1,5 @@
-"""The Riemannian gradient of a problem at an answer, relative to that at the start; for several agents, of their projected mean."""
+"""The Riemannian gradient of a problem at an answer, relative to that at the start; for several
+agents, of their projected mean."""
 
 import numpy as np
 from benchopt import BaseObjective
@@ -8,7 +9,8 @@ from decentorth.api import set_up
 
 
 class Objective(BaseObjective):
-    """A smooth problem of decentorth on the Stiefel manifold, of one agent or of several on a network."""
+    """A smooth problem of decentorth on the Stiefel manifold, of one agent or of several on a
+    network."""
 
     name = "Riemannian gradient"
     min_benchopt_version = "1.7"
@@ -20,7 +22,8 @@ class Objective(BaseObjective):
         self.first = self.gradient(self.x0)
 
     def gradient(self, x):
-        """The norm of the Riemannian gradient of the mean objective at the projected mean of the points ``(n, d, r)``."""
+        """The norm of the Riemannian gradient of the mean objective at the projected mean of the
+        points ``(n, d, r)``."""
         hat = self.problem.constraint.project(x.mean(0)[None])
         g = self.problem.gradient(np.repeat(hat, len(x), axis=0)).mean(0)[None]
         return float(np.linalg.norm(self.problem.constraint.tangent(hat, g)))

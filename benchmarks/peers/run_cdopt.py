@@ -1,7 +1,8 @@
-"""The seconds of cdopt's constraint dissolving function with SciPy's L-BFGS-B on <x, H x> / 2 - <x, K> over x^T x = I.
+"""The seconds of cdopt's constraint dissolving function with SciPy's L-BFGS-B on <x, H x> / 2 - <x,
+K> over x^T x = I.
 
-Its argument is a file with H, K, the start x0, the tolerance (of the Riemannian gradient, relative to that at the start) and the
-most processor seconds.
+Its argument is a file with H, K, the start x0, the tolerance (of the Riemannian gradient, relative
+to that at the start) and the most processor seconds.
 """
 
 from __future__ import annotations
@@ -57,9 +58,19 @@ def main(file: str) -> None:
     left, k = np.inf, 0
     options = {"maxiter": 10**6, "maxfun": 10**7, "ftol": 0.0, "gtol": 0.0, "maxcor": 10}
     with contextlib.suppress(Done):
-        minimize(made.cdf_fun_vec_np, x0.ravel(), jac=made.cdf_grad_vec_np, method="L-BFGS-B", callback=look, options=options)
+        minimize(
+            made.cdf_fun_vec_np,
+            x0.ravel(),
+            jac=made.cdf_grad_vec_np,
+            method="L-BFGS-B",
+            callback=look,
+            options=options,
+        )
     if not left < least:
-        sys.exit(f"not there after {k} iterations, {spent:.0f} s: the gradient is {left / least:.1g} times the tolerance")
+        sys.exit(
+            f"not there after {k} iterations, {spent:.0f} s: the gradient is {left / least:.1g} "
+            "times the tolerance"
+        )
     print(spent)
 
 

@@ -1,4 +1,5 @@
-"""The seconds of an iteration of decent-bench's SimpleGT: its arguments are ring or torus, and the numbers of an agent."""
+"""The seconds of an iteration of decent-bench's SimpleGT: its arguments are ring or torus, and the
+numbers of an agent."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def main(graph: str, width: int) -> None:
     iop.set_backend("numpy")
     edges = nx.cycle_graph(10) if graph == "ring" else nx.grid_2d_graph(25, 40, periodic=True)
     rng = np.random.default_rng(0)
-    agents = [Agent(Distance(rng.standard_normal(width)), state_snapshot_period=10**6) for _ in edges]
+    agents = [
+        Agent(Distance(rng.standard_normal(width)), state_snapshot_period=10**6) for _ in edges
+    ]
     network, method = P2PNetwork(edges, agents), SimpleGT(step_size=0.05)
     method.initialize(network)
     iterations = 200 if graph == "ring" else 5

@@ -1,4 +1,5 @@
-"""The seconds of an iteration of disropt's gradient tracking, 10 agents on a ring, 1,000 doubles: run by mpirun -n 10."""
+"""The seconds of an iteration of disropt's gradient tracking, 10 agents on a ring, 1,000 doubles:
+run by mpirun -n 10."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def main() -> None:
     weights[[rank, *neighbours]] = 1 / 3
     agent = Agent(in_neighbors=neighbours, out_neighbors=neighbours, in_weights=weights.tolist())
     target = np.random.default_rng(rank).standard_normal((1000, 1))
-    agent.problem = SimpleNamespace(objective_function=SimpleNamespace(subgradient=lambda x: x - target))
+    agent.problem = SimpleNamespace(
+        objective_function=SimpleNamespace(subgradient=lambda x: x - target)
+    )
     method = GradientTracking(agent=agent, initial_condition=np.zeros((1000, 1)))
     method.run(iterations=5, stepsize=0.05)
     MPI.COMM_WORLD.Barrier()

@@ -1,7 +1,9 @@
-"""The seconds of geoopt's RiemannianSGD with momentum 0.9 and the best of 4 steps on <x, H x> / 2 - <x, K> over x^T x = I.
+"""The seconds of geoopt's RiemannianSGD with momentum 0.9 and the best of 4 steps on <x, H x> / 2 -
+<x, K> over x^T x = I.
 
-Its argument is a file with H, K, the start x0, the tolerance (of the Riemannian gradient, relative to that at the start) and the
-most processor seconds. The best step is that with the smallest gradient after 50 iterations, which are not timed.
+Its argument is a file with H, K, the start x0, the tolerance (of the Riemannian gradient, relative
+to that at the start) and the most processor seconds. The best step is that with the smallest
+gradient after 50 iterations, which are not timed.
 """
 
 from __future__ import annotations
@@ -48,7 +50,10 @@ def main(file: str) -> None:
             if left < least:
                 return print(spent)
             if spent > limit or not np.isfinite(left):
-                sys.exit(f"not there after {k} iterations, {spent:.0f} s: the gradient is {left / least:.1g} times the tolerance")
+                sys.exit(
+                    f"not there after {k} iterations, {spent:.0f} s: the gradient is "
+                    f"{left / least:.1g} times the tolerance"
+                )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Row b: the seconds of the processor from the data to an answer, on one core.
 
-The answer is a Riemannian gradient of 1e-6 of that at the start, unless the case says another; pymanopt, geoopt and cdopt have the
-same start, objective and gradient. Eigenvalue problems have ``x^T B x = I`` by the change of variables y = U x, B = U^T U.
+The answer is a Riemannian gradient of 1e-6 of that at the start, unless the case says another;
+pymanopt, geoopt and cdopt have the same start, objective and gradient. Eigenvalue problems have
+``x^T B x = I`` by the change of variables y = U x, B = U^T U.
 """
 
 from __future__ import annotations
@@ -19,7 +20,16 @@ import scipy.linalg
 
 from decentorth import GSJOBCD, LBFGS, RGD, RSM, RSSM, ConjugateGradients, HyperbolicJacobi
 from decentorth.api import Run, set_up
-from decentorth.problems import CCA, ICA, PCA, HEVPSettings, ODLSettings, Procrustes, RSRSettings, pencil
+from decentorth.problems import (
+    CCA,
+    ICA,
+    PCA,
+    HEVPSettings,
+    ODLSettings,
+    Procrustes,
+    RSRSettings,
+    pencil,
+)
 
 from ..generalized import Quadratic, Reached, Unsolved, until
 from .peers import FOLDER, Peers
@@ -40,8 +50,14 @@ Starts = Callable[[], tuple[Any, Any]]
 """A function from the data to an objective for pymanopt, with the start."""
 
 
-def solved(make: Callable[[], Any], method: Any, reached: Callable[[Any, Any], bool] | None = None, most: int = 3000) -> Work:
-    """The work of one of our methods from the data until ``reached(problem, state)``, by default until `TOLERANCE`."""
+def solved(
+    make: Callable[[], Any],
+    method: Any,
+    reached: Callable[[Any, Any], bool] | None = None,
+    most: int = 3000,
+) -> Work:
+    """The work of one of our methods from the data until ``reached(problem, state)``, by default
+    until `TOLERANCE`."""
 
     def work() -> float:
         begun = time.process_time()
@@ -50,7 +66,9 @@ def solved(make: Callable[[], Any], method: Any, reached: Callable[[Any, Any], b
         run = set_up(problem, method, comm="serial", seed=1)
         if reached is None:
             first = _size(run.problem, run.x0)
-            k, seconds = until(run, lambda state: _size(run.problem, state.x) < TOLERANCE * first, 5, most)
+            k, seconds = until(
+                run, lambda state: _size(run.problem, state.x) < TOLERANCE * first, 5, most
+            )
         else:
             k, seconds = until(run, lambda state: reached(run.problem, state), 1, most)
         if k < 0:
@@ -80,7 +98,8 @@ def start(problem: Any) -> np.ndarray:
 
 
 class Objective:
-    """A problem of ours for pymanopt: values, gradients, and an end where the value is enough or the seconds are over."""
+    """A problem of ours for pymanopt: values, gradients, and an end where the value is enough or
+    the seconds are over."""
 
     def __init__(self, problem: Any, enough: float = -np.inf, seconds: float = np.inf) -> None:
         self.problem, self.enough = problem, enough
@@ -91,14 +110,21 @@ class Objective:
         if value <= self.enough:
             raise Reached
         if time.process_time() > self.end:
-            raise Unmeasured(f"not there in the time given; the objective is {value / self.enough - 1.0:.0e} above the answer's")
+            raise Unmeasured(
+                f"not there in the time given; the objective is {value / self.enough - 1.0:.0e} "
+                "above the answer's"
+            )
         return value
 
     def pymanopt(self, manifold: Any) -> Any:
         import pymanopt
 
         make = pymanopt.function.numpy(manifold)
-        return pymanopt.Problem(manifold, make(self.value), euclidean_gradient=make(lambda x: self.problem.gradient(x[None])[0]))
+        return pymanopt.Problem(
+            manifold,
+            make(self.value),
+            euclidean_gradient=make(lambda x: self.problem.gradient(x[None])[0]),
+        )
 
 
 class Correlations:
@@ -132,7 +158,11 @@ def by_pymanopt(make: Starts, manifold: Any, optimizer: str, most: int = 3000) -
         least = TOLERANCE * float(manifold.norm(x0, gradient))
         begun = time.process_time()
         run = getattr(pymanopt.optimizers, optimizer)(
-            verbosity=0, min_gradient_norm=least, max_iterations=most, max_time=600, min_step_size=0.0
+            verbosity=0,
+            min_gradient_norm=least,
+            max_iterations=most,
+            max_time=600,
+            min_step_size=0.0,
         )
         try:
             found = run.run(problem, initial_point=x0)
@@ -148,8 +178,11 @@ def by_pymanopt(make: Starts, manifold: Any, optimizer: str, most: int = 3000) -
 SOLVERS = ("ConjugateGradient", "TrustRegions")
 
 
-def elsewhere(make: Callable[[], tuple[Quadratic, np.ndarray]], quick: bool, peers: Peers) -> dict[str, Work]:
-    """The works of geoopt and cdopt on <x, H x> / 2 - <x, K>, the time of H and K included, where they are here."""
+def elsewhere(
+    make: Callable[[], tuple[Quadratic, np.ndarray]], quick: bool, peers: Peers
+) -> dict[str, Work]:
+    """The works of geoopt and cdopt on <x, H x> / 2 - <x, K>, the time of H and K included, where
+    they are here."""
 
     def work(name: str, python: Path) -> float:
         begun = time.process_time()
@@ -161,8 +194,15 @@ def elsewhere(make: Callable[[], tuple[Quadratic, np.ndarray]], quick: bool, pee
             np.savez(file, H=objective.H, K=K, x0=x0, tolerance=TOLERANCE, seconds=SECONDS[quick])
             return spent + printed(python, FOLDER / f"run_{name}.py", file)()
 
-    named = {"geoopt": "geoopt RiemannianSGD, momentum 0.9, best of 4 steps", "cdopt": "cdopt with SciPy's L-BFGS-B"}
-    return {named[name]: partial(work, name, python) for name in named if isinstance(python := peers[name], Path)}
+    named = {
+        "geoopt": "geoopt RiemannianSGD, momentum 0.9, best of 4 steps",
+        "cdopt": "cdopt with SciPy's L-BFGS-B",
+    }
+    return {
+        named[name]: partial(work, name, python)
+        for name in named
+        if isinstance(python := peers[name], Path)
+    }
 
 
 def procrustes(quick: bool, peers: Peers) -> Works:
@@ -194,7 +234,8 @@ def gevp(quick: bool, peers: Peers) -> Works:
         return Quadratic(-(both + both.T) / 2, 0.0), upper @ x0
 
     works = smooth(lambda: Unsolved(C, D, 100))
-    for name, manifold in zip(SOLVERS, (Stiefel(1000, 100), Grassmann(1000, 100)), strict=True):  # on which each is faster
+    # on which each is faster
+    for name, manifold in zip(SOLVERS, (Stiefel(1000, 100), Grassmann(1000, 100)), strict=True):
         works[f"pymanopt {name}, {type(manifold).__name__}"] = by_pymanopt(whitened, manifold, name)
     works["scipy eigh"] = processor(lambda: scipy.linalg.eigh(C, D, subset_by_index=[900, 999]))
     return works if quick else works | elsewhere(whitened, quick, peers)
@@ -220,9 +261,14 @@ def pca(quick: bool, peers: Peers) -> Works:
         return Quadratic(-(X.T @ X) / len(X), 0.0), x0
 
     works = smooth(lambda: PCA([X], 10))
-    works |= {f"pymanopt {name}, Grassmann": by_pymanopt(make, Grassmann(784, 10), name) for name in SOLVERS}
+    works |= {
+        f"pymanopt {name}, Grassmann": by_pymanopt(make, Grassmann(784, 10), name)
+        for name in SOLVERS
+    }
     for solver in ("covariance_eigh", "randomized"):
-        works[f"scikit-learn {solver}"] = processor(partial(SklearnPCA(10, svd_solver=solver).fit, X))
+        works[f"scikit-learn {solver}"] = processor(
+            partial(SklearnPCA(10, svd_solver=solver).fit, X)
+        )
     return works if quick else works | elsewhere(make, quick, peers)
 
 
@@ -230,7 +276,10 @@ def views() -> tuple[np.ndarray, np.ndarray]:
     """5,000 samples of two views of 200 columns that have ten common factors."""
     rng = np.random.default_rng(0)
     common = rng.standard_normal((5000, 10)) * 0.9 ** np.arange(10)
-    first, second = (common @ rng.standard_normal((10, 200)) + 3.0 * rng.standard_normal((5000, 200)) for _ in range(2))
+    first, second = (
+        common @ rng.standard_normal((10, 200)) + 3.0 * rng.standard_normal((5000, 200))
+        for _ in range(2)
+    )
     return first - first.mean(0), second - second.mean(0)
 
 
@@ -254,7 +303,10 @@ def cca(quick: bool, peers: Peers) -> Works:
     def directly() -> None:
         left, right, M = whitened()
         u, _, vt = scipy.linalg.svd(M)
-        scipy.linalg.solve_triangular(left, u[:, :10]), scipy.linalg.solve_triangular(right, vt[:10].T)
+        (
+            scipy.linalg.solve_triangular(left, u[:, :10]),
+            scipy.linalg.solve_triangular(right, vt[:10].T),
+        )
 
     def by_scikit_learn() -> None:
         with warnings.catch_warnings():
@@ -264,7 +316,10 @@ def cca(quick: bool, peers: Peers) -> Works:
     works = smooth(lambda: CCA([A], [B], 10))
     manifold = Product([Stiefel(200, 10), Stiefel(200, 10)])
     works |= {f"pymanopt {name}": by_pymanopt(make, manifold, name) for name in SOLVERS}
-    return works | {"scipy svd": processor(directly), "scikit-learn CCA, one pair after the other": processor(by_scikit_learn)}
+    return works | {
+        "scipy svd": processor(directly),
+        "scikit-learn CCA, one pair after the other": processor(by_scikit_learn),
+    }
 
 
 def ica(quick: bool, peers: Peers) -> Works:
@@ -282,16 +337,22 @@ def ica(quick: bool, peers: Peers) -> Works:
     def by_scikit_learn() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            FastICA(whiten=False, w_init=x0.T, tol=TOLERANCE**2, max_iter=1000).fit(Z)  # the tolerance is of a squared angle
+            # the tolerance is of a squared angle
+            FastICA(whiten=False, w_init=x0.T, tol=TOLERANCE**2, max_iter=1000).fit(Z)
 
     works = smooth(lambda: ICA([Z]))
     for name in SOLVERS[:1]:
-        works[f"pymanopt {name}"] = by_pymanopt(lambda: (Objective(ICA([Z])), x0), Stiefel(20, 20), name)
+        works[f"pymanopt {name}"] = by_pymanopt(
+            lambda: (Objective(ICA([Z])), x0), Stiefel(20, 20), name
+        )
     return works | {"scikit-learn FastICA, parallel": processor(by_scikit_learn)}
 
 
-def nonsmooth(problem: Callable[[], Any], answer: Callable[[Any], np.ndarray], share: float, methods: Any) -> Works:
-    """Our subgradient methods, and pymanopt with subgradients, until the objective is ``share`` above that of the answer."""
+def nonsmooth(
+    problem: Callable[[], Any], answer: Callable[[Any], np.ndarray], share: float, methods: Any
+) -> Works:
+    """Our subgradient methods, and pymanopt with subgradients, until the objective is ``share``
+    above that of the answer."""
     from pymanopt.manifolds import Stiefel
 
     made = set_up(problem(), methods["RSM"], comm="serial", seed=0)
@@ -303,7 +364,9 @@ def nonsmooth(problem: Callable[[], Any], answer: Callable[[Any], np.ndarray], s
     works = {name: solved(problem, method, reached) for name, method in methods.items()}
     for name in ("ConjugateGradient", "SteepestDescent"):
         make = partial(_limited, made, enough)
-        works[f"pymanopt {name}, subgradients"] = by_pymanopt(make, Stiefel(*made.x0.shape[1:]), name, 100_000)
+        works[f"pymanopt {name}, subgradients"] = by_pymanopt(
+            make, Stiefel(*made.x0.shape[1:]), name, 100_000
+        )
     return works
 
 
@@ -326,13 +389,18 @@ def odl(quick: bool, peers: Peers) -> Works:
     """An orthogonal dictionary of 60 atoms from 4,648 samples."""
     methods = {
         "RSM": RSM(step_size="geometric:initial=8e-3,ratio=0.84"),
-        "RSSM, 3 blocks": RSSM(blocks=3, step_size="geometric:initial=4e-3,ratio=0.94", block_partition="redraw"),
+        "RSSM, 3 blocks": RSSM(
+            blocks=3, step_size="geometric:initial=4e-3,ratio=0.94", block_partition="redraw"
+        ),
     }
-    return nonsmooth(lambda: ODLSettings().problem(1, 0), lambda problem: problem.dictionary, 1e-3, methods)
+    return nonsmooth(
+        lambda: ODLSettings().problem(1, 0), lambda problem: problem.dictionary, 1e-3, methods
+    )
 
 
 def hevp(quick: bool, peers: Peers) -> Works:
-    """The hyperbolic eigenvalue problem of order 100, condition 1000, to a gap of 1e-3; `scipy.linalg.eigh` is exact."""
+    """The hyperbolic eigenvalue problem of order 100, condition 1000, to a gap of 1e-3;
+    `scipy.linalg.eigh` is exact."""
     problem = set_up(HEVPSettings(dimension=100).problem(1, 0), GSJOBCD(), comm="serial").problem
     C, signs = problem.trace_form()[0] / 2.0, problem.constraint.signs
 
@@ -344,7 +412,9 @@ def hevp(quick: bool, peers: Peers) -> Works:
         return bool(problem.error(state.x[0]) < 1e-3)
 
     methods = {"GS-JOBCD": GSJOBCD(), "hyperbolic Jacobi": HyperbolicJacobi()}
-    works = {name: solved(lambda: problem, method, reached, 100_000) for name, method in methods.items()}
+    works = {
+        name: solved(lambda: problem, method, reached, 100_000) for name, method in methods.items()
+    }
     return works | {"scipy eigh": processor(directly)}
 
 
@@ -364,4 +434,7 @@ CASES = {
 def cases(quick: bool, peers: Peers) -> list[Case]:
     """The section's cases."""
     blocks = 1 if quick else 3
-    return [Case(name, partial(make, quick, peers), blocks, own, goal, "pymanopt") for name, (make, own, goal) in CASES.items()]
+    return [
+        Case(name, partial(make, quick, peers), blocks, own, goal, "pymanopt")
+        for name, (make, own, goal) in CASES.items()
+    ]

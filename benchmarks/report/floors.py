@@ -1,4 +1,5 @@
-"""Row e: iterations against their products at this machine's rate for these sizes, and against moving their bytes."""
+"""Row e: iterations against their products at this machine's rate for these sizes, and against
+moving their bytes."""
 
 from __future__ import annotations
 
@@ -22,9 +23,13 @@ from .rows import Case, Works, repeated
 
 
 def products(sizes: list[tuple[int, int, int, int]], calls: int) -> Any:
-    """The work of products of stacks of matrices of these (n, m, k, w): (n, m, k) times (n, k, w)."""
+    """The work of products of stacks of matrices of these (n, m, k, w): (n, m, k) times (n, k,
+    w)."""
     rng = np.random.default_rng(0)
-    given = [(rng.standard_normal((n, m, k)), rng.standard_normal((n, k, w)), np.empty((n, m, w))) for n, m, k, w in sizes]
+    given = [
+        (rng.standard_normal((n, m, k)), rng.standard_normal((n, k, w)), np.empty((n, m, w)))
+        for n, m, k, w in sizes
+    ]
 
     def multiply() -> None:
         for left, right, out in given:
@@ -43,7 +48,9 @@ def drfgt() -> Works:
     works: Works = {}
     for kernel in KERNELS:
         method = DRFGT(step_size=1e-3, penalty=10.0, kernel=kernel)
-        states = set_up(Procrustes(a, b), method, tp.uniform_weights(tp.ring(n)), comm="serial").states()
+        states = set_up(
+            Procrustes(a, b), method, tp.uniform_weights(tp.ring(n)), comm="serial"
+        ).states()
         next(states)
         works[f"iteration, kernel {kernel}"] = repeated(states.__next__, 200)
     sizes = [(n, rows, d, r), (n, d, rows, r), (n, 2 * r, d, r), (n, d, 2 * r, r)]
@@ -51,11 +58,14 @@ def drfgt() -> Works:
 
 
 def rgd() -> Works:
-    """An iteration of RGD with Barzilai-Borwein steps, and the gradient's product, x^T g, x s, the Gram matrix and x R^-1."""
+    """An iteration of RGD with Barzilai-Borwein steps, and the gradient's product, x^T g, x s, the
+    Gram matrix and x R^-1."""
     n, p = 500, 100
     rng = np.random.default_rng(0)
     problem = Procrustes([rng.standard_normal((2000, n))], [rng.standard_normal((p, 2000))])
-    states = set_up(problem, RGD(step_size="bb", retraction="cholesky-qr"), comm="serial", seed=1).states()
+    states = set_up(
+        problem, RGD(step_size="bb", retraction="cholesky-qr"), comm="serial", seed=1
+    ).states()
     next(states)
     sizes = [(1, n, n, p), (1, p, n, p), (1, n, p, p), (1, p, n, p), (1, n, p, p)]
     return {"iteration": repeated(states.__next__, 5), "its products": products(sizes, 5)}
@@ -65,7 +75,10 @@ def copies(n: int, width: int, calls: int) -> Works:
     """An iteration of gradient tracking, and the arrays of its state copied once."""
     ours = tracking(targets(n, width), weights(n)).states()
     next(ours)
-    source, target = np.random.default_rng(0).standard_normal((3, n, width)), np.empty((3, n, width))
+    source, target = (
+        np.random.default_rng(0).standard_normal((3, n, width)),
+        np.empty((3, n, width)),
+    )
     copy = repeated(lambda: np.copyto(target, source), calls)
     return {"iteration": repeated(ours.__next__, calls), "x, y and gradient copied once": copy}
 
@@ -80,5 +93,7 @@ def cases(quick: bool, peers: Peers) -> list[Case]:
     for n, _, width, calls, _ in SIZES:
         name = f"gradient tracking, {n:,} agents, {width:,} numbers"
         found.append(Case(name, partial(copies, n, width, calls), blocks))
-        found.append(Case(f"{name}, 2 ranks, wall time", partial(job, 2, "exchange", n, width, jobs), jobs))
+        found.append(
+            Case(f"{name}, 2 ranks, wall time", partial(job, 2, "exchange", n, width, jobs), jobs)
+        )
     return found

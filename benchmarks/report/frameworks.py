@@ -1,4 +1,5 @@
-"""Row a: an iteration of ours against stacked NumPy, other frameworks and the published exchange."""
+"""Row a: an iteration of ours against stacked NumPy, other frameworks and the published
+exchange."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from .rows import Case, Works, printed, repeated
 
 NAME = "gradient tracking, {} agents, {}, {} numbers"
 SIZES = ((10, "ring", 1000, 300, 1.6), (1000, "torus", 100, 20, 1.2))
-"""Agents, graph, variables of an agent, calls in a block, and the ratio to stacked NumPy that is the goal."""
+"""Agents, graph, variables of an agent, calls in a block, and the ratio to stacked NumPy that is
+the goal."""
 
 
 def weights(n: int) -> Any:
@@ -36,7 +38,10 @@ def stacked(n: int, width: int, calls: int) -> Works:
     b, W = targets(n, width), weights(n)
     ours = tracking(b, W).states()
     next(ours)
-    return {"one process": repeated(ours.__next__, calls), "stacked NumPy": repeated(StackedTracking(W, b).step, calls)}
+    return {
+        "one process": repeated(ours.__next__, calls),
+        "stacked NumPy": repeated(StackedTracking(W, b).step, calls),
+    }
 
 
 def rivals(n: int, graph: str, width: int, calls: int, peers: Peers) -> Works:
@@ -52,7 +57,9 @@ def frameworks(graph: str, width: int, peers: Peers) -> dict[str, Callable[[], f
     """The frameworks that are here and have the graph."""
     found: dict[str, Callable[[], float]] = {}
     if isinstance(python := peers["decent-bench"], Path):
-        found["decent-bench SimpleGT"] = printed(python, FOLDER / "run_decent_bench.py", graph, width)
+        found["decent-bench SimpleGT"] = printed(
+            python, FOLDER / "run_decent_bench.py", graph, width
+        )
     if graph == "ring" and isinstance(python := peers["disropt"], Path):
         mpirun = (python.with_name("mpirun"), "--oversubscribe", "--allow-run-as-root", "-n", "10")
         found["disropt, 10 ranks, wall time"] = printed(*mpirun, python, FOLDER / "run_disropt.py")
@@ -68,10 +75,15 @@ def drfgt() -> Works:
     a, b = published_rows(slice(0, 10), 10, 50, 20, 0)
     W = weights(10)
     run = set_up(Procrustes(a, b), DRFGT(step_size=1e-3, penalty=10.0), W, comm="serial")
-    straight = StraightFused(np.stack(a), np.stack([m.T for m in b]).copy(), W, run.x0[0], 1e-3, 10.0)
+    straight = StraightFused(
+        np.stack(a), np.stack([m.T for m in b]).copy(), W, run.x0[0], 1e-3, 10.0
+    )
     states = run.states()
     next(states)
-    return {"one process": repeated(states.__next__, 200), "stacked NumPy": repeated(straight.step, 200)}
+    return {
+        "one process": repeated(states.__next__, 200),
+        "stacked NumPy": repeated(straight.step, 200),
+    }
 
 
 def cases(quick: bool, peers: Peers) -> list[Case]:
@@ -84,7 +96,13 @@ def cases(quick: bool, peers: Peers) -> list[Case]:
         others = partial(rivals, n, graph, width, calls, peers)
         found.append(Case(f"{name}, in one process and on ranks", others, 1 if quick else 3, own=3))
         for ranks in (2, 10):
-            found.append(Case(f"{name}, {ranks} ranks, wall time", partial(job, ranks, "tracking", n, width, jobs), jobs))
+            found.append(
+                Case(
+                    f"{name}, {ranks} ranks, wall time",
+                    partial(job, ranks, "tracking", n, width, jobs),
+                    jobs,
+                )
+            )
     found.append(Case("DRFGT, 10 agents of 50 x 20, ring", drfgt, blocks))
     for ranks in (2, 10):
         name = f"DRFGT, 10 agents of 50 x 20, ring, {ranks} ranks, wall time"

@@ -16,7 +16,8 @@ SECONDS = 180.0
 
 
 def job(ranks: int, *part: object) -> dict[str, Callable[[], float]]:
-    """By name, works whose blocks a job on that many ranks has measured in turn; ``part`` are the words of ``ranks.py``.
+    """By name, works whose blocks a job on that many ranks has measured in turn; ``part`` are the
+    words of ``ranks.py``.
 
     Raises
     ------
@@ -27,5 +28,7 @@ def job(ranks: int, *part: object) -> dict[str, Callable[[], float]]:
     launcher = str(beside) if beside.exists() else shutil.which("mpirun")
     if launcher is None:
         raise Unmeasured('there is no mpirun here: pip install "decentorth[mpi]"')
-    found = json.loads(output([launcher, "-n", ranks, sys.executable, SCRIPT, *part], SECONDS).splitlines()[-1])
+    found = json.loads(
+        output([launcher, "-n", ranks, sys.executable, SCRIPT, *part], SECONDS).splitlines()[-1]
+    )
     return {name: iter(blocks).__next__ for name, blocks in found.items()}

@@ -1,4 +1,5 @@
-"""Peers: each in an environment of its own, from the requirement file of its name in ``benchmarks/peers``."""
+"""Peers: each in an environment of its own, from the requirement file of its name in
+``benchmarks/peers``."""
 
 from __future__ import annotations
 
@@ -8,7 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[1] / "peers"
-INTERPRETERS = {"decent-bench": "python3.13", "disropt": "python3", "cdopt": "python3", "geoopt": "python3"}
+INTERPRETERS = {
+    "decent-bench": "python3.13",
+    "disropt": "python3",
+    "cdopt": "python3",
+    "geoopt": "python3",
+}
 """The peers with requirement files, and the interpreters that they need."""
 Peers = Mapping[str, Path | str]
 """The interpreter of each peer's environment, or the reason why there is none."""
@@ -16,7 +22,8 @@ SECONDS = 600
 
 
 def environment(name: str, folder: Path) -> Path | str:
-    """The interpreter of a peer's environment, made in ``folder`` where it is missing; or the reason why there is none."""
+    """The interpreter of a peer's environment, made in ``folder`` where it is missing; or the
+    reason why there is none."""
     python = folder / name / "bin" / "python"
     if (folder / name / "installed").exists():
         return python
@@ -36,7 +43,10 @@ def environment(name: str, folder: Path) -> Path | str:
             return f"its environment cannot be made: {error}"
         if done.returncode:
             said = done.stderr.splitlines()
-            return next((line for line in said if line.startswith("ERROR")), said[-1] if said else "its installation failed")
+            return next(
+                (line for line in said if line.startswith("ERROR")),
+                said[-1] if said else "its installation failed",
+            )
     (folder / name / "installed").touch()
     return python
 

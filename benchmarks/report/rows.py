@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Works = Mapping[str, Callable[[], float]]
-"""By name, functions that do a piece of work and return its seconds, or another number of the case's unit."""
+"""By name, functions that do a piece of work and return its seconds, or another number of the
+case's unit."""
 
 
 class Unmeasured(Exception):
@@ -36,7 +37,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """``ours`` against ``other``: the medians of both over the blocks, and the median, least and largest of their ratios."""
+    """``ours`` against ``other``: the medians of both over the blocks, and the median, least and
+    largest of their ratios."""
 
     section: str
     case: str
@@ -83,18 +85,24 @@ class Measured:
                 except Exception as error:
                     del found[name]
                     self._fail(section, case, name, error)
-        del works  # Python drops a Ctrl-C that comes while a generator is deleted: they are deleted before a row is printed
+        # Python drops a Ctrl-C that comes while a generator is deleted: they are deleted before a
+        # row is printed
+        del works
         for ours in names[: case.own]:
             for other in names[case.own :]:
                 if ours in found and other in found:
                     self._compare(section, case, (ours, other), found)
 
-    def _compare(self, section: str, case: Case, names: tuple[str, str], found: Mapping[str, Sequence[float]]) -> None:
+    def _compare(
+        self, section: str, case: Case, names: tuple[str, str], found: Mapping[str, Sequence[float]]
+    ) -> None:
         mine, theirs = (found[name] for name in names)
         ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
         goal = case.goal if names[1].startswith(case.against) else None
         middle = statistics.median(mine), statistics.median(theirs), statistics.median(ratios)
-        self.rows.append(Row(section, case.name, *names, case.unit, *middle, min(ratios), max(ratios), goal))
+        self.rows.append(
+            Row(section, case.name, *names, case.unit, *middle, min(ratios), max(ratios), goal)
+        )
         print(f"  {case.name}: {names[0]} / {names[1]}: {middle[2]:.3g}", flush=True)
 
     def _fail(self, section: str, case: Case, work: str, error: Exception) -> None:
@@ -136,7 +144,9 @@ def output(command: Sequence[Any], seconds: float = 600.0) -> str:
     Unmeasured
         When the program fails, with the last line of what it said, or takes longer than that.
     """
-    with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             out, errors = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -152,7 +162,8 @@ def output(command: Sequence[Any], seconds: float = 600.0) -> str:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Ask a program to end, as mpirun must be for its ranks to end too, and kill it where it does not."""
+    """Ask a program to end, as mpirun must be for its ranks to end too, and kill it where it does
+    not."""
     process.terminate()
     try:
         process.communicate(timeout=10)

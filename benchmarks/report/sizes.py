@@ -23,7 +23,9 @@ WIDTHS = {20: 300, 1000: 300, 10_000: 50, 100_000: 5, 1_000_000: 1}
 def edges(sides: tuple[int, int]) -> Works:
     """The seconds of an edge of a torus, and of that of 1,000 agents."""
     names = f"{sides[0] * sides[1]:,} agents", "1,000 agents"
-    return {name: partial(_edge, *size) for name, size in zip(names, (sides, (25, 40)), strict=True)}
+    return {
+        name: partial(_edge, *size) for name, size in zip(names, (sides, (25, 40)), strict=True)
+    }
 
 
 def _edge(a: int, b: int) -> float:
@@ -41,7 +43,9 @@ def _agent(n: int) -> float:
 
 def many(n: int) -> dict[str, float]:
     """The numbers of ``benchmarks/many_agents.py`` for n agents, in a process of their own."""
-    found: dict[str, float] = json.loads(output([sys.executable, many_agents.__file__, n, "50x20"]).splitlines()[-1])
+    found: dict[str, float] = json.loads(
+        output([sys.executable, many_agents.__file__, n, "50x20"]).splitlines()[-1]
+    )
     return found
 
 
@@ -55,7 +59,10 @@ def variables(width: int) -> Works:
     b, W, calls = targets(10, width), tp.uniform_weights(tp.ring(10)), WIDTHS[width]
     ours = tracking(b, W).states()
     next(ours)
-    return {"one process": repeated(ours.__next__, calls), "stacked NumPy": repeated(StackedTracking(W, b).step, calls)}
+    return {
+        "one process": repeated(ours.__next__, calls),
+        "stacked NumPy": repeated(StackedTracking(W, b).step, calls),
+    }
 
 
 def ranks(count: int, agents_of: Callable[[int], int], blocks: int) -> Works:
@@ -74,7 +81,11 @@ def cases(quick: bool, peers: Peers) -> list[Case]:
     blocks = 1 if quick else 3
     found = []
     for sides in [(3, 4), (10, 10), (100, 100), *([] if quick else [(250, 400)])]:
-        found.append(Case("seconds of an edge, DRFGT, 10 x 3, tori, wall time", partial(edges, sides), blocks))
+        found.append(
+            Case(
+                "seconds of an edge, DRFGT, 10 x 3, tori, wall time", partial(edges, sides), blocks
+            )
+        )
     if not quick:
         found.append(Case("seconds of an agent, DRFGT, 50 x 20, tori, wall time", agents, blocks))
     for n in [1_000, *([] if quick else [10_000])]:
@@ -85,8 +96,13 @@ def cases(quick: bool, peers: Peers) -> list[Case]:
         found.append(Case(name, partial(variables, width), 3 if quick else 15))
     cores = f"{os.cpu_count()} cores, wall time"
     for count in (2, 10) if quick else range(2, 11):
-        strong = f"seconds of an agent, gradient tracking, 1,000 numbers, torus of 1,000 agents, {cores}"
-        weak = f"seconds of an agent, gradient tracking, 1,000 numbers, ring of 90 agents a rank, {cores}"
+        strong = (
+            f"seconds of an agent, gradient tracking, 1,000 numbers, torus of 1,000 agents, {cores}"
+        )
+        weak = (
+            "seconds of an agent, gradient tracking, 1,000 numbers, ring of 90 agents a rank, "
+            f"{cores}"
+        )
         found.append(Case(strong, partial(ranks, count, lambda count: 1000, 3), blocks))
         found.append(Case(weak, partial(ranks, count, lambda count: 90 * count, 3), blocks))
     return found

@@ -26,10 +26,14 @@ class Earlier(NamedTuple):
 
 
 def machine() -> str:
-    """The kind of machine: its processor, its number of cores and the version of Python, fit for a folder's name."""
+    """The kind of machine: its processor, its number of cores and the version of Python, fit for a
+    folder's name."""
     text = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     model = re.search(r"model name\s*:\s*(.*)", text)
-    name = f"{model.group(1) if model else platform.machine()} {os.cpu_count()} cores python {platform.python_version()}"
+    name = (
+        f"{model.group(1) if model else platform.machine()} {os.cpu_count()} cores python "
+        f"{platform.python_version()}"
+    )
     return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-").lower()
 
 
@@ -46,12 +50,15 @@ def key(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 def earlier(folder: Path) -> dict[tuple[str, str, str, str], Earlier]:
-    """By name, the latest of each row in the runs stored in ``folder``; files that are no such runs are left out."""
+    """By name, the latest of each row in the runs stored in ``folder``; files that are no such runs
+    are left out."""
     found: dict[tuple[str, str, str, str], Earlier] = {}
     for path in sorted(folder.glob("*.json")):
         try:
             kept = json.loads(path.read_text())
-            found |= {key(row): Earlier(float(row["ratio"]), str(kept["commit"])) for row in kept["rows"]}
+            found |= {
+                key(row): Earlier(float(row["ratio"]), str(kept["commit"])) for row in kept["rows"]
+            }
         except (ValueError, KeyError, TypeError):
             print(f"{path} is no stored run and is left out")
     return found
@@ -61,11 +68,16 @@ def markdown(kept: Mapping[str, Any], before: Mapping[tuple[str, str, str, str],
     """The report's text."""
     lines = [
         "# Benchmarks\n",
-        f"Commit {kept['commit']}, {kept['time']}, {kept['machine']}; one BLAS thread. Ratios below 1: ahead. Before: the latest "
-        "earlier ratio on this kind of machine, and its commit.\n",
+        f"Commit {kept['commit']}, {kept['time']}, {kept['machine']}; one BLAS thread. Ratios "
+        "below 1: ahead. Before: the latest earlier ratio on this kind of machine, and its "
+        "commit.\n",
     ]
     lines += [f"{line}.\n" for line in kept["notes"]]
-    lines += ["Versions: " + ", ".join(f"{name} {version}" for name, version in kept["versions"].items()) + "."]
+    lines += [
+        "Versions: "
+        + ", ".join(f"{name} {version}" for name, version in kept["versions"].items())
+        + "."
+    ]
     for section in kept["sections"]:
         rows = [row for row in kept["rows"] if row["section"] == section]
         lines += [f"\n## {section.capitalize()}\n"]
@@ -76,7 +88,10 @@ def markdown(kept: Mapping[str, Any], before: Mapping[tuple[str, str, str, str],
         lines += ["\nNot measured:\n"] * bool(failed)
         lines += [f"- {one['case']}, {one['work']}: {one['reason']}" for one in failed]
     if kept["left_out"]:
-        lines += ["\n## Left out\n", *[f"- {name}: {reason}" for name, reason in kept["left_out"].items()]]
+        lines += [
+            "\n## Left out\n",
+            *[f"- {name}: {reason}" for name, reason in kept["left_out"].items()],
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -101,7 +116,8 @@ def _short(value: float) -> str:
 
 
 def draw(rows: list[Mapping[str, Any]], path: Path) -> None:
-    """A dot for each ratio, on a logarithmic axis, over its range; cases of a section with the same two works share a line."""
+    """A dot for each ratio, on a logarithmic axis, over its range; cases of a section with the same
+    two works share a line."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -113,11 +129,28 @@ def draw(rows: list[Mapping[str, Any]], path: Path) -> None:
     figure, axes = pyplot.subplots(figsize=(10, 1 + 0.17 * len(lines)), layout="constrained")
     for place, shared in enumerate(lines.values()):
         ratios = np.array([row["ratio"] for row in shared])
-        axes.hlines(place, min(row["least"] for row in shared), max(row["largest"] for row in shared), color="0.8", linewidth=1)
-        axes.scatter(ratios, np.full(len(ratios), place), s=8, color=np.where(ratios < 1.0, "tab:green", "tab:orange"), zorder=2)
+        axes.hlines(
+            place,
+            min(row["least"] for row in shared),
+            max(row["largest"] for row in shared),
+            color="0.8",
+            linewidth=1,
+        )
+        axes.scatter(
+            ratios,
+            np.full(len(ratios), place),
+            s=8,
+            color=np.where(ratios < 1.0, "tab:green", "tab:orange"),
+            zorder=2,
+        )
     axes.axvline(1.0, color="black", linewidth=0.8)
     axes.set(xscale="log", xlabel="decentorth / other", ylim=(len(lines), -1))
-    cases = [shared[0]["case"] if len(shared) == 1 else f"{key[0]}, {len(shared)} cases" for key, shared in lines.items()]
-    names = [f"{case}: {ours} / {other}" for case, (_, ours, other) in zip(cases, lines, strict=True)]
+    cases = [
+        shared[0]["case"] if len(shared) == 1 else f"{key[0]}, {len(shared)} cases"
+        for key, shared in lines.items()
+    ]
+    names = [
+        f"{case}: {ours} / {other}" for case, (_, ours, other) in zip(cases, lines, strict=True)
+    ]
     axes.set_yticks(range(len(lines)), names, fontsize=6)
     figure.savefig(path, dpi=150)

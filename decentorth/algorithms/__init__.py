@@ -1,5 +1,5 @@
-"""Methods, one file each, written against stacked arrays and `Network.mix` alone; what is imported here can be named on the command
-line and in files, by the name of its file."""
+"""Methods, one file each, written against stacked arrays and `Network.mix` alone; what is imported
+here can be named on the command line and in files, by the name of its file."""
 
 from __future__ import annotations
 

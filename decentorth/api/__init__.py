@@ -25,9 +25,10 @@ __all__ += ["connect", "iterate", "set_up", "solve"]
 def solve(arguments: Arguments[P]) -> Result:
     """Minimise the mean of the agents' objectives under their constraint.
 
-    Called with the same arguments on every rank when started under ``mpirun``; the same bits for any number of ranks. Ctrl-C
-    (SIGINT) ends the run between two iterations and returns its result, with the status ``interrupted``; a second one raises
-    KeyboardInterrupt at once. A run that diverges returns its result too, and rank 0 warns with the reason.
+    Called with the same arguments on every rank when started under ``mpirun``; the same bits for
+    any number of ranks. Ctrl-C (SIGINT) ends the run between two iterations and returns its result,
+    with the status ``interrupted``; a second one raises KeyboardInterrupt at once. A run that
+    diverges returns its result too, and rank 0 warns with the reason.
 
     Raises
     ------

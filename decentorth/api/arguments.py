@@ -1,4 +1,5 @@
-"""The arguments of a run, each spelled once: `Setup` what runs and where, `options.Options` how it ends, `Arguments` both."""
+"""The arguments of a run, each spelled once: `Setup` what runs and where, `options.Options` how it
+ends, `Arguments` both."""
 
 from __future__ import annotations
 
@@ -29,28 +30,35 @@ Callback = Annotated[Callable[[Row], object], Form(forms.callback)]
 
 @dataclass(frozen=True)
 class Setup(Place, Generic[P]):
-    """A problem, a method and a network, and where and with which faults they run; each argument in its one form.
+    """A problem, a method and a network, and where and with which faults they run; each argument in
+    its one form.
 
     Parameters
     ----------
     problem
-        Given whole (each rank keeps its own agents), or a `Deferred` that each rank builds for its agents
-        (``Procrustes.from_loader``). `problems.Spread` of either is one agent whose samples are spread over the ranks.
+        Given whole (each rank keeps its own agents), or a `Deferred` that each rank builds for its
+        agents (``Procrustes.from_loader``). `problems.Spread` of either is one agent whose samples
+        are spread over the ranks.
     algorithm
-        E.g. ``DRFGT(step_size=1e-2, penalty=10.0)``, a class, or a name as on the command line: ``"drfgt:penalty=10"``.
+        E.g. ``DRFGT(step_size=1e-2, penalty=10.0)``, a class, or a name as on the command line:
+        ``"drfgt:penalty=10"``.
     W
-        ``(n, n)`` mixing matrix, symmetric and doubly stochastic, or a `topologies.WeightSequence` that gives one for every round.
-        Or a networkx graph, with Metropolis weights, whose nodes are the agents in the order of `topologies.numbered`; edge
-        attributes are ignored. Or the name of a graph or a sequence, with the weights of the command line: ``"ring"``,
-        ``"torus:2x5"``. For `PushPull` also a ``networkx.DiGraph``, `topologies.DirectedWeights`, or the name of a directed graph:
-        ``"directed_ring:chords=3"``. May be left out for a single agent.
+        ``(n, n)`` mixing matrix, symmetric and doubly stochastic, or a `topologies.WeightSequence`
+        that gives one for every round. Or a networkx graph, with Metropolis weights, whose nodes
+        are the agents in the order of `topologies.numbered`; edge attributes are ignored. Or the
+        name of a graph or a sequence, with the weights of the command line: ``"ring"``,
+        ``"torus:2x5"``. For `PushPull` also a ``networkx.DiGraph``, `topologies.DirectedWeights`,
+        or the name of a directed graph: ``"directed_ring:chords=3"``. May be left out for a single
+        agent.
     x0
-        Common start of all agents, one point, feasible for methods that move along the set; by default random from the seed.
+        Common start of all agents, one point, feasible for methods that move along the set; by
+        default random from the seed.
     comm
-        None: this process alone, or all ranks when started under ``mpirun`` with more than one; ``"serial"``; or an mpi4py
-        communicator.
+        None: this process alone, or all ranks when started under ``mpirun`` with more than one;
+        ``"serial"``; or an mpi4py communicator.
     channel
-        What goes wrong with messages, simulated: ``"loss:p=0.1"``, or ``Channel("loss:p=0.1", "topk:share=0.1", repair=False)``.
+        What goes wrong with messages, simulated: ``"loss:p=0.1"``, or ``Channel("loss:p=0.1",
+        "topk:share=0.1", repair=False)``.
     """
 
     problem: AnyProblem[P]
@@ -78,7 +86,8 @@ class Setup(Place, Generic[P]):
 
     @property
     def blocks(self) -> int | None:
-        """The number of blocks of a single agent's samples if these are spread over ranks, else None."""
+        """The number of blocks of a single agent's samples if these are spread over ranks, else
+        None."""
         return self.problem.n_blocks if isinstance(self.problem, Spread) else None
 
     @property
@@ -105,12 +114,13 @@ class Arguments(Options, Setup[P]):
     Parameters
     ----------
     callback
-        A function that rank 0 calls with each recorded row: ``row.iteration``, ``row["gradient_norm"]``. The run ends where it
-        returns True or raises StopIteration.
+        A function that rank 0 calls with each recorded row: ``row.iteration``,
+        ``row["gradient_norm"]``. The run ends where it returns True or raises StopIteration.
     progress
         Rank 0 shows how far the run is: by a bar on a terminal, otherwise in about ten lines.
     check
-        Test the gradients before the first iteration (`Run.check_gradient`); a ValueError names the agent whose gradient is wrong.
+        Test the gradients before the first iteration (`Run.check_gradient`); a ValueError names the
+        agent whose gradient is wrong.
     """
 
     interruptible: ClassVar[bool] = True

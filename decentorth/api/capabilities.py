@@ -1,7 +1,9 @@
-"""The requirements of a method, compared with the problem and the network of a run before it starts.
+"""The requirements of a method, compared with the problem and the network of a run before it
+starts.
 
-A capability is a protocol of `decentorth.protocols`. Sets and problems have it by its methods; methods declare what they need
-(`protocols.Declared`). `lacking` compares the two, and nothing else does.
+A capability is a protocol of `decentorth.protocols`. Sets and problems have it by its methods;
+methods declare what they need (`protocols.Declared`). `lacking` compares the two, and nothing else
+does.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ AnyProblem = Problem[ConstraintSet]
 NAMED = 6
 """The most methods that a refusal names."""
 FAR_OFF = 1e-2
-"""The feasibility up to which a start is taken to be on the set; methods that approach the set end nearer."""
+"""The feasibility up to which a start is taken to be on the set; methods that approach the set end
+nearer."""
 ALONG = {protocols.Retractable, protocols.Signature, protocols.Signatures}
 """The capabilities of sets along which points move."""
 LANDS = {Landing, protocols.ProductLanding}
@@ -31,7 +34,8 @@ LANDS = {Landing, protocols.ProductLanding}
 
 
 def lacking(problem: AnyProblem, declared: Declared) -> tuple[object, type] | None:
-    """The problem or its set with the first capability that it lacks; None if it has all that the method declares."""
+    """The problem or its set with the first capability that it lacks; None if it has all that the
+    method declares."""
     for thing, needs in ((problem, declared.requires), (problem.constraint, declared.requires_set)):
         for need in needs:
             if not isinstance(thing, need):
@@ -40,40 +44,50 @@ def lacking(problem: AnyProblem, declared: Declared) -> tuple[object, type] | No
 
 
 def check_capabilities(problem: AnyProblem, algorithm: Method) -> None:
-    """Raise a TypeError that names the capability that the problem or its constraint set lacks, or a ValueError for a single-agent
-    method with several agents."""
+    """Raise a TypeError that names the capability that the problem or its constraint set lacks, or
+    a ValueError for a single-agent method with several agents."""
     name, declared = type(algorithm).__name__, Declared.of(algorithm)
     if (found := lacking(problem, declared)) is not None:
         thing, need = type(found[0]).__name__, found[1].__name__
         meaning = (found[1].__doc__ or "").partition("\n")[0]
         raise TypeError(f"{name} needs {need} of its problem; {thing} has none. {need}: {meaning}")
     if splits_features(problem) and SplitFeatures not in declared.requires:
-        held = f"those of {type(problem).__name__} hold features, rows of one point"
-        raise ValueError(f"{name} is for agents that each hold a whole point, but {held}")
+        raise ValueError(
+            f"{name} is for agents that each hold a whole point, but those of "
+            f"{type(problem).__name__} hold features, rows of one point"
+        )
     if algorithm.network == "single-agent" and problem.n_agents > 1:
-        several = f"a centralized method for one agent, but the problem has {problem.n_agents}"
-        repair = "use a decentralized method, or one agent (n_agents 1, problem.pooled())"
-        raise ValueError(f"{name} is {several}: {repair}")
+        raise ValueError(
+            f"{name} is a centralized method for one agent, but the problem has "
+            f"{problem.n_agents}: use a decentralized method, or one agent (n_agents 1, "
+            "problem.pooled())"
+        )
 
 
 def check_fits(problem: AnyProblem, algorithm: Method, network: Network) -> None:
-    """As `check_capabilities`, with the names of methods that fit, if there are any, in the message."""
+    """As `check_capabilities`, with the names of methods that fit, if there are any, in the
+    message."""
     try:
         check_capabilities(problem, algorithm)
     except (TypeError, ValueError) as error:
         words = str(error)
         names = fitting(problem, network, algorithm, algorithms.defaults())[:NAMED]
         if names:
-            fit = f"Algorithms that fit with their default settings: {', '.join(names)}"
-            words = f"{words.rstrip('.')}. {fit}"
+            words = (
+                f"{words.rstrip('.')}. Algorithms that fit with their default settings: "
+                f"{', '.join(names)}"
+            )
         raise type(error)(words) from None
 
 
-def fitting(problem: AnyProblem, network: Network, algorithm: Method, known: Mapping[str, Method]) -> list[str]:
-    """The names of the ``known`` methods that fit the problem and the network, those nearest to ``algorithm`` first.
+def fitting(
+    problem: AnyProblem, network: Network, algorithm: Method, known: Mapping[str, Method]
+) -> list[str]:
+    """The names of the ``known`` methods that fit the problem and the network, those nearest to
+    ``algorithm`` first.
 
-    Before them come, for a single agent, its own methods, and methods that need what few problems have. Controls without a
-    constraint, which require nothing, do not count as fitting.
+    Before them come, for a single agent, its own methods, and methods that need what few problems
+    have. Controls without a constraint, which require nothing, do not count as fitting.
     """
     given, bases = Declared.of(algorithm), {*type(algorithm).__mro__}
     found = []
@@ -98,7 +112,8 @@ def _fits(problem: AnyProblem, method: Method, network: Network) -> bool:
 
 
 def check_stopping(problem: AnyProblem, stopping: Rule | None) -> None:
-    """Raise ValueError for tolerances of the gradient norm, or of stationarity, that the problem does not have."""
+    """Raise ValueError for tolerances of the gradient norm, or of stationarity, that the problem
+    does not have."""
     unmet: list[GradientNorm | Stationarity] = []
     if nonsmooth(problem):
         unmet += rules_of(GradientNorm, stopping)
@@ -119,9 +134,10 @@ def check_met(problem: AnyProblem, stopping: Rule | None, start: Array) -> None:
     """Raise ValueError for tolerances that the common start meets, whatever the objective."""
     if stopping is not None and stopping.met_at_start(_off(problem, start)):
         beside = "an error tolerance" if nonsmooth(problem) else "a gradient tolerance"
-        met = "a tolerance of consensus or feasibility alone is met before the first iteration"
-        repair = f"give {beside} beside it, or leave it out"
-        raise ValueError(f"all agents start at one point, so {met}: {repair}")
+        raise ValueError(
+            "all agents start at one point, so a tolerance of consensus or feasibility alone is "
+            f"met before the first iteration: give {beside} beside it, or leave it out"
+        )
 
 
 def check_start(problem: AnyProblem, algorithm: Method, x0: Array) -> None:
@@ -133,28 +149,38 @@ def check_start(problem: AnyProblem, algorithm: Method, x0: Array) -> None:
     if projects(problem):
         leave_out = "give problem.constraint.project(x0[None])[0], or leave x0 out"
     if needs & ALONG and declared.penalty is None and not off <= FAR_OFF:
-        must = f"{name} moves along {constraint!r}, so it must start there, with feasibility 0"
-        raise ValueError(f"{must}; that of x0 is {off:.3g}: {leave_out}")
+        raise ValueError(
+            f"{name} moves along {constraint!r}, so it must start there, with feasibility 0; "
+            f"that of x0 is {off:.3g}: {leave_out}"
+        )
     if Projection in needs and not x0.any() and off > 0.0:
-        nearest = "x0 = 0 lacks a unique nearest point there: leave it out"
-        raise ValueError(f"{name} projects to {constraint!r}, and {nearest}")
+        raise ValueError(
+            f"{name} projects to {constraint!r}, and x0 = 0 lacks a unique nearest point there: "
+            "leave it out"
+        )
     if needs & LANDS and _flat(constraint, x0):
-        why = "its columns are linearly dependent (x0 = 0, or equal columns)"
-        kept = "the landing field keeps them so: give an x0 of full rank, or leave it out"
-        raise ValueError(f"{name} never brings x0 to {constraint!r}: {why}, and {kept}")
+        raise ValueError(
+            f"{name} never brings x0 to {constraint!r}: its columns are linearly dependent (x0 = "
+            "0, or equal columns), and the landing field keeps them so: give an x0 of full rank, "
+            "or leave it out"
+        )
     wrapped = declared.running() is not algorithm
     if declared.safe and wrapped and not off <= declared.eps:
-        near = f"within eps = {declared.eps:g} of the manifold, so it must start there"
-        repair = "project x0 first, or enlarge eps (below 3/4)"
-        far = f"||x0^T x0 - I||_F is {off:.3g}"
-        raise ValueError(f"safe steps keep every agent {near}: {far}; {repair}")
+        raise ValueError(
+            f"safe steps keep every agent within eps = {declared.eps:g} of the manifold, so it "
+            f"must start there: ||x0^T x0 - I||_F is {off:.3g}; project x0 first, or enlarge eps "
+            "(below 3/4)"
+        )
     if declared.safe and Landing in needs and _trapped(constraint, x0, declared.eps):
-        stays = f"safe steps of {name} do not leave x0, whose feasibility is {off:.3g}"
-        raise ValueError(f"{stays}: {leave_out.replace('leave x0', 'leave safe or x0')}")
+        raise ValueError(
+            f"safe steps of {name} do not leave x0, whose feasibility is {off:.3g}: "
+            f"{leave_out.replace('leave x0', 'leave safe or x0')}"
+        )
 
 
 def _flat(constraint: object, x0: Array) -> bool:
-    """True if small changes of x0 move its projection far, because its columns are linearly dependent."""
+    """True if small changes of x0 move its projection far, because its columns are linearly
+    dependent."""
     if not isinstance(constraint, Projection):
         return False
     length = float(np.abs(x0).max()) or 1.0
@@ -181,21 +207,30 @@ def check_agents(network: Network, n_agents: int) -> None:
 
 
 def check_network(algorithm: Method, network: Network) -> None:
-    """Raise ValueError unless the method is for this network, which is directed or changes over time."""
+    """Raise ValueError unless the method is for this network, which is directed or changes over
+    time."""
     declared, name = Declared.of(algorithm), type(algorithm).__name__
     if network.sequence is not None and declared.first_step == "auto":
         _ = network.spectrum  # raises where there is none
     if not network.directed:
         return
-    split = f"{name}, as features split over agents, needs an undirected graph"
-    weights = f"{name} needs doubly stochastic weights, and this graph is directed"
-    others = "take push_pull, or drgta, which retracts; or an undirected graph"
-    eigenvalues = "chebyshev needs the eigenvalues of a symmetric W, and this graph is directed"
     growing = "growing steps are for undirected graphs: take step size auto"
     refusals = (
-        (SplitFeatures in declared.requires, f"{split}: take ring, or another"),
-        (not declared.directed, f"{weights}: {others}"),
-        (declared.chebyshev, f"{eigenvalues}: leave it out"),
+        (
+            SplitFeatures in declared.requires,
+            f"{name}, as features split over agents, needs an undirected graph: take ring, or "
+            "another",
+        ),
+        (
+            not declared.directed,
+            f"{name} needs doubly stochastic weights, and this graph is directed: take "
+            "push_pull, or drgta, which retracts; or an undirected graph",
+        ),
+        (
+            declared.chebyshev,
+            "chebyshev needs the eigenvalues of a symmetric W, and this graph is directed: leave "
+            "it out",
+        ),
         (declared.running() is not algorithm, growing),
     )
     for refused, words in refusals:

@@ -1,8 +1,10 @@
-"""The end of a run whose agents hold features: one exact orthonormalisation, and a certificate of the answer.
+"""The end of a run whose agents hold features: one exact orthonormalisation, and a certificate of
+the answer.
 
-Every agent adds its part of x^T B x to an exact sum, makes the same Cholesky factor of it, and multiplies its rows by the inverse;
-the same for the eigenvectors of x^T M x. Then LOBPCG continues for a few iterations with one random column more, to see if a column
-of the answer is missing, and how large the next eigenvalue is. All messages are counted by the network.
+Every agent adds its part of x^T B x to an exact sum, makes the same Cholesky factor of it, and
+multiplies its rows by the inverse; the same for the eigenvectors of x^T M x. Then LOBPCG continues
+for a few iterations with one random column more, to see if a column of the answer is missing, and
+how large the next eigenvalue is. All messages are counted by the network.
 """
 
 from __future__ import annotations
@@ -47,18 +49,22 @@ class Certificate(NamedTuple):
     residual: float
     """||M x - B x diag(values)||_F: within ||its column||_2 / sqrt(least ridge) of every value there is an eigenvalue."""
     next_value: float
-    """The largest value found beyond these: a lower bound of the next eigenvalue, which the probe may not have reached."""
+    """The largest value found beyond these: a lower bound of the next eigenvalue, which the probe
+    may not have reached."""
     missed: float
-    """The most by which the probe could raise a value; far above 0 where an eigenvector is missing from x."""
+    """The most by which the probe could raise a value; far above 0 where an eigenvector is missing
+    from x."""
 
     def plain(self) -> dict[str, object]:
         """The entries as a file holds them."""
         return {**self._asdict(), "values": self.values.tolist()}
 
     def __str__(self) -> str:
-        quality = f"|x^T B x - I| {self.orthonormality:.1e}, residual {self.residual:.1e}"
-        last = f"smallest value {self.values[-1]:.6g}, next {self.next_value:.6g}"
-        return f"{quality}, {last}, values missed by at most {self.missed:.1e}"
+        return (
+            f"|x^T B x - I| {self.orthonormality:.1e}, residual {self.residual:.1e}, smallest "
+            f"value {self.values[-1]:.6g}, next {self.next_value:.6g}, values missed by at most "
+            f"{self.missed:.1e}"
+        )
 
 
 class _Sums(Protocol):
@@ -68,7 +74,8 @@ class _Sums(Protocol):
 
 
 class _Flooding:
-    """Exact sums where there is no tree: all agents' values flood through the network, and each agent adds them in order."""
+    """Exact sums where there is no tree: all agents' values flood through the network, and each
+    agent adds them in order."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -107,8 +114,10 @@ def certify(result: Result) -> tuple[Result, Certificate]:
     With B = D^T E D + diag(ridge) and M = D^T J D of `protocols.SplitFeatures`:
 
     (a) x <- x L^-T, with L L^T = x^T B x the Cholesky factor, so that x^T B x = I.
-    (b) x <- x Q, with Q the eigenvectors of x^T M x, largest first, and signs by the largest entry of each column of T.
-    (c) Measure ||x^T B x - I||, the values diag(x^T M x), and the residual ||M x - B x diag(values)||.
+    (b) x <- x Q, with Q the eigenvectors of x^T M x, largest first, and signs by the largest entry
+        of each column of T.
+    (c) Measure ||x^T B x - I||, the values diag(x^T M x), and the residual ||M x - B x
+        diag(values)||.
     (d) Continue with LOBPCG from x and one random column, for what is missing from x.
 
     Parameters
@@ -122,13 +131,15 @@ def certify(result: Result) -> tuple[Result, Certificate]:
     TypeError
         The agents of the run hold points.
     ValueError
-        The columns of x are linearly dependent, or no number of rounds reaches all agents of a network that changes or loses
-        messages.
+        The columns of x are linearly dependent, or no number of rounds reaches all agents of a
+        network that changes or loses messages.
     """
     problem: object = result.problem
     if not isinstance(problem, SplitFeatures):
-        held = f"those of {type(problem).__name__} hold points"
-        raise TypeError(f"certify is for agents that hold features, and {held}")
+        raise TypeError(
+            f"certify is for agents that hold features, and those of {type(problem).__name__} "
+            "hold points"
+        )
     network: Network = result.network
     adding: _Sums = network if network.sums_exactly else _Flooding(network)
     with one_thread(), np.errstate(all="ignore"):
@@ -158,14 +169,16 @@ def _orthonormal(problem: Any, at: _Answer) -> tuple[Array, Array]:
     try:
         inverse = np.linalg.inv(np.linalg.cholesky(gram))
     except np.linalg.LinAlgError:
-        repair = "make more iterations, or smaller steps"
-        raise ValueError(f"the columns of x depend on each other: {repair}") from None
+        raise ValueError(
+            "the columns of x depend on each other: make more iterations, or smaller steps"
+        ) from None
     turn = inverse.transpose(0, 2, 1)
     return turn, at.image @ turn
 
 
 def _eigenvectors(problem: Any, adding: _Sums, x: Array, begun: tuple[Array, Array]) -> _Answer:
-    """(b) The answer of eigenvectors, with recomputed sums, from the matrix of (a) and its image."""
+    """(b) The answer of eigenvectors, with recomputed sums, from the matrix of (a) and its
+    image."""
     turn, image = begun
     vectors = np.linalg.eigh(_across(image, problem.objective_rows(image)))[1]
     answer = _summed(problem, adding, x @ (turn @ vectors[:, :, ::-1]))

@@ -1,4 +1,5 @@
-"""Arguments as people give them: a name, a graph or a class becomes a mixing matrix, a channel, a method or a starting point."""
+"""Arguments as people give them: a name, a graph or a class becomes a mixing matrix, a channel, a
+method or a starting point."""
 
 from __future__ import annotations
 
@@ -24,9 +25,9 @@ def network(W: Any, n_agents: int, seed: int) -> tuple[Any, Labels]:
     Parameters
     ----------
     W
-        A matrix, also as plain arrays, or a sequence, taken as it is; the name of a graph or of a sequence, with the weights of the
-        command line; or a networkx graph, with Metropolis weights, or `topologies.directed_weights` where it is directed; None for
-        a single agent.
+        A matrix, also as plain arrays, or a sequence, taken as it is; the name of a graph or of a
+        sequence, with the weights of the command line; or a networkx graph, with Metropolis
+        weights, or `topologies.directed_weights` where it is directed; None for a single agent.
     n_agents
         The number of agents of the problem, for a name that leaves it open.
 
@@ -40,9 +41,10 @@ def network(W: Any, n_agents: int, seed: int) -> tuple[Any, Labels]:
         case None if n_agents == 1:
             return np.ones((1, 1)), None
         case None:
-            forms = "a name such as 'ring', a networkx graph, or a matrix"
-            such = "such as topologies.metropolis_weights(graph)"
-            raise ValueError(f"the problem has {n_agents} agents, so W is needed: {forms} {such}")
+            raise ValueError(
+                f"the problem has {n_agents} agents, so W is needed: a name such as 'ring', a "
+                "networkx graph, or a matrix such as topologies.metropolis_weights(graph)"
+            )
         case str():
             return _named(W, n_agents, seed), None
         case object(adjacency=_, nodes=_):
@@ -77,10 +79,11 @@ def _named(name: str, n_agents: int, seed: int) -> Any:
 def problem(problem: object) -> object:
     """The problem; a TypeError for what is none, such as the name of one or its settings."""
     if not hasattr(problem, "n_agents"):
-        such = "an object such as do.problems.Procrustes(A, B), or of settings"
-        of = "do.problems.PCASettings(rank=5).problem(n_agents, seed)"
         got = " ".join(repr(problem).split())
-        raise TypeError(f"the problem must be {such} {of}, got {got:.200}")
+        raise TypeError(
+            "the problem must be an object such as do.problems.Procrustes(A, B), or of settings "
+            f"do.problems.PCASettings(rank=5).problem(n_agents, seed), got {got:.200}"
+        )
     return problem
 
 
@@ -92,17 +95,21 @@ def callback(function: object) -> object:
 
 
 def channel(faults: networks.Channel | str | None) -> networks.Channel | None:
-    """The channel that a text such as ``"loss:p=0.1"`` describes, None for none; a ValueError for an unknown fault."""
+    """The channel that a text such as ``"loss:p=0.1"`` describes, None for none; a ValueError for
+    an unknown fault."""
     return networks.Channel(faults) if isinstance(faults, str) else faults
 
 
 def method(algorithm: Any) -> object:
-    """The method that is given as an object, a class with its default settings, or a name such as ``"drfgt:penalty=10"``."""
+    """The method that is given as an object, a class with its default settings, or a name such as
+    ``"drfgt:penalty=10"``."""
     if isinstance(algorithm, str):
         return algorithms.read(algorithm)
     if not hasattr(algorithm, "step"):
-        forms = "a method such as do.DRFGT(), or a name such as 'drfgt' or 'drfgt:penalty=10'"
-        raise TypeError(f"the algorithm must be {forms}, got {algorithm!r}")
+        raise TypeError(
+            "the algorithm must be a method such as do.DRFGT(), or a name such as 'drfgt' or "
+            f"'drfgt:penalty=10', got {algorithm!r}"
+        )
     if not isinstance(algorithm, type):
         return algorithm
     try:
@@ -113,25 +120,33 @@ def method(algorithm: Any) -> object:
 
 
 def start(x0: Array | None, problem: Problem[object], seed: int) -> Array:
-    """``shape``: the starting point of all agents, by default random and feasible; given ones must be finite."""
+    """``shape``: the starting point of all agents, by default random and feasible; given ones must
+    be finite."""
     if x0 is None:
         drawn: Array = problem.start(seed)
         return drawn
     if splits_features(problem):
-        rows = "here each holds rows of one: leave x0 out"
-        raise ValueError(f"x0 is a point that every agent has, and {rows}")
+        raise ValueError(
+            "x0 is a point that every agent has, and here each holds rows of one: leave x0 out"
+        )
     given, shape = np.asarray(x0), tuple(problem.shape)
     if not np.can_cast(given.dtype, np.float64, "same_kind"):
         raise TypeError(f"x0 must hold real numbers, got dtype {given.dtype}")
     with np.errstate(over="ignore", invalid="ignore"):
         point = np.array(given, dtype=np.float64, order="C")
     if point.shape != shape:
-        found = f"got {point.shape}: all agents start from it"
-        raise ValueError(f"x0 must have the shape of one agent's point, {shape}, {found}")
+        raise ValueError(
+            f"x0 must have the shape of one agent's point, {shape}, got {point.shape}: all "
+            "agents start from it"
+        )
     if not np.isfinite(point).all():
-        odd = "it has NaN or infinite entries: compute it again, or leave x0 out"
-        raise ValueError(f"x0 must be finite, and {odd}")
+        raise ValueError(
+            "x0 must be finite, and it has NaN or infinite entries: compute it again, or leave "
+            "x0 out"
+        )
     if not (np.abs(point) <= RUNAWAY).all():
-        far = f"{RUNAWAY:g}, where a run counts as diverged"
-        raise ValueError(f"x0 must have no entry beyond {far}: scale it down")
+        raise ValueError(
+            f"x0 must have no entry beyond {RUNAWAY:g}, where a run counts as diverged: scale it "
+            "down"
+        )
     return point

@@ -8,7 +8,8 @@ from topologies.words import ranges
 
 
 class Loss(NamedTuple):
-    """Ranks and agents that were lost, by their numbers at the start, and the iteration from which the others continued.
+    """Ranks and agents that were lost, by their numbers at the start, and the iteration from which
+    the others continued.
 
     Examples
     --------
@@ -23,12 +24,15 @@ class Loss(NamedTuple):
 
     def __str__(self) -> str:
         """In words."""
-        who = f"ranks {ranges(self.ranks)}, with agents {ranges(self.agents)}"
-        return f"{who}, after iteration {self.iteration}"
+        return (
+            f"ranks {ranges(self.ranks)}, with agents {ranges(self.agents)}, after iteration "
+            f"{self.iteration}"
+        )
 
 
 class LostError(RuntimeError):
-    """Ranks were lost, and the remaining ones cannot continue; ``first`` is True on the first of them.
+    """Ranks were lost, and the remaining ones cannot continue; ``first`` is True on the first of
+    them.
 
     Examples
     --------

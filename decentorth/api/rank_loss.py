@@ -1,14 +1,17 @@
 """Agents that leave a run for good, and the run with which the others continue.
 
-1. The agents of a lost rank leave the graph. The weights that an agent gave to them are added to its own weight: W stays symmetric
-   and doubly stochastic (`topologies.without_agents`).
-2. The objective is the mean over the remaining agents. Their data and the constraint set stay as they are.
-3. All go back to the same iteration (`rank_loss_rewind`), and the method begins again there, from every agent's own point: so
-   trackers are the fields at these points, and their mean is that of the remaining agents' fields. Automatic settings are chosen
-   again.
-4. Iterations are numbered on; steps that fall with the iteration continue to fall, counts and draws continue.
+1. The agents of a lost rank leave the graph. The weights that an agent gave to them are added to
+   its own weight: W stays symmetric and doubly stochastic (`topologies.without_agents`).
+2. The objective is the mean over the remaining agents. Their data and the constraint set stay as
+   they are.
+3. All go back to the same iteration (`rank_loss_rewind`), and the method begins again there, from
+   every agent's own point: so trackers are the fields at these points, and their mean is that of
+   the remaining agents' fields. Automatic settings are chosen again.
+4. Iterations are numbered on; steps that fall with the iteration continue to fall, counts and draws
+   continue.
 
-Asynchronous agents have no common iteration, and need none: theirs stay, on the remaining ranks, each from its own checkpoint.
+Asynchronous agents have no common iteration, and need none: theirs stay, on the remaining ranks,
+each from its own checkpoint.
 """
 
 from __future__ import annotations
@@ -72,11 +75,14 @@ def check_leaving(problem: object, what: str = "on_rank_loss shrink") -> None:
     """Raise TypeError if ``what`` is requested for a problem that agents cannot leave."""
     name = type(problem).__name__
     if not hasattr(problem, "without"):
-        lacks = f"{name} lacks the method without(lost)"
-        raise TypeError(f"{what} needs a problem that agents can leave, but {lacks}")
+        raise TypeError(
+            f"{what} needs a problem that agents can leave, but {name} lacks the method "
+            "without(lost)"
+        )
     if splits_features(problem):
-        why = "features that are lost leave another problem behind"
-        raise TypeError(f"{what} is not for {name}: {why}")
+        raise TypeError(
+            f"{what} is not for {name}: features that are lost leave another problem behind"
+        )
     if isinstance(problem, LocalProducts):
         raise TypeError(
             f"{what} is not for {name}: its constraint set is the mean of what all agents know, "
@@ -109,16 +115,18 @@ def continued(run: Run, options: Options, resumed: Resumed | None) -> Result:
 def divided_anew(run: Run, options: Options, resumed: Resumed | None) -> Result:
     """Iterate a run of asynchronous agents to the end, and return its result.
 
-    Whenever ranks are lost, the remaining ones divide all agents again, and every agent continues from its own
-    checkpoint in the folder.
+    Whenever ranks are lost, the remaining ones divide all agents again, and every agent continues
+    from its own checkpoint in the folder.
     """
 
     def rebuilt(run: Run, communicator: Shrinking, rewind: object) -> Rebuilt:
         before = cast(Shrinking, run.network.communicator)
         gone = sorted({*before.alive} - {*communicator.alive})
         run = run.again(comm=communicator)
-        again = "whose agents begin again from their checkpoints on the other ranks"
-        words = f"rank {', '.join(map(str, gone))}, {again}"
+        words = (
+            f"rank {', '.join(map(str, gone))}, whose agents begin again from their checkpoints "
+            "on the other ranks"
+        )
         return run, run.resume(options.folder), None, words
 
     return _outlived(run, options, resumed, None, rebuilt)
@@ -131,7 +139,8 @@ def _outlived(
     rewind: Rewind | None,
     rebuilt: Callable[[Run, Shrinking, Rewind | None], Rebuilt],
 ) -> Result:
-    """Iterate to the end; ``rebuilt(run, communicator, rewind)`` gives what continues on the ranks that are left after a loss."""
+    """Iterate to the end; ``rebuilt(run, communicator, rewind)`` gives what continues on the ranks
+    that are left after a loss."""
     communicator = cast(Shrinking, run.network.communicator)
     if communicator.size == 1:  # a single process cannot be lost alone
         return run.result(run.iterate(options, resumed))
@@ -163,8 +172,11 @@ def _from(resumed: Resumed, every: int) -> Rewind:
     return Rewind(every, held, resumed.history)
 
 
-def _left(first: Run, communicator: Shrinking, rewind: Rewind, losses: Sequence[Loss], folder: Path | None) -> tuple[Run, Resumed]:
-    """The run of the remaining ranks of the ``first``, and its state at the last iteration of which all have a copy."""
+def _left(
+    first: Run, communicator: Shrinking, rewind: Rewind, losses: Sequence[Loss], folder: Path | None
+) -> tuple[Run, Resumed]:
+    """The run of the remaining ranks of the ``first``, and its state at the last iteration of which
+    all have a copy."""
     back = -int(communicator.max(np.array([-float(rewind.latest)]))[0])
     held = rewind.at(back)
     made = communicator.max(np.array([*held.counts, held.gradients], dtype=np.float64))

@@ -43,7 +43,8 @@ _LARGEST_TABLE = 100
 
 
 class SitePoints(np.ndarray):
-    """Points of agents, ``(n_local, *shape)``, each of which also has the name of its site: ``x["north"]``."""
+    """Points of agents, ``(n_local, *shape)``, each of which also has the name of its site:
+    ``x["north"]``."""
 
     sites: tuple[str, ...] = ()
 
@@ -70,10 +71,12 @@ class FinishedRun(Shown):
     Attributes
     ----------
     x
-        ``(n_local, *shape)``: the final points of this process's agents (all agents, in one process or from a folder).
+        ``(n_local, *shape)``: the final points of this process's agents (all agents, in one process
+        or from a folder).
     status, converged, message
-        One word (converged, iterations, time_limit, objective_floor, unbounded, terminated, interrupted, stopped, diverged,
-        left_safe_region), whether it means convergence, and a sentence.
+        One word (converged, iterations, time_limit, objective_floor, unbounded, terminated,
+        interrupted, stopped, diverged, left_safe_region), whether it means convergence, and a
+        sentence.
     history
         The recorded rows as columns.
     row
@@ -123,13 +126,13 @@ class FinishedRun(Shown):
         names = ", ".join([*labels[:6], *["..."] * (len(labels) > 6)])
         agents = f"{self.n_agents}, x of {shape(self.x.shape[1:])}"
         known = [name for name in _METRICS if name in values]
-        sent = f"{row.rounds} rounds, {row.messages} messages, {size(row.bytes)}"
         return {
             "status": f"{self.status} after {row.iteration} iterations",
             "message": self.message,
             "agents": "; ".join(filter(None, (agents, names))),
             **{name.replace("_", " "): f"{values[name]:.3g}" for name in known},
-            "counts": f"{sent}, {row.gradients} gradients of each agent",
+            "counts": f"{row.rounds} rounds, {row.messages} messages, {size(row.bytes)}, {row.gradients} "
+            "gradients of each agent",
             "seconds": f"{row.seconds:.3g} iterating, {self.seconds['total']:.3g} in all",
         }
 
@@ -149,17 +152,20 @@ class FinishedRun(Shown):
         Parameters
         ----------
         options
-            As for `decentorth.commands.plot.command.plot_histories`: ``metrics=["objective"]``, ``against="rounds"``.
+            As for `decentorth.commands.plot.command.plot_histories`: ``metrics=["objective"]``,
+            ``against="rounds"``.
         """
         return plot_histories({self.status: self.history}, **options)
 
     def to_pandas(self) -> Any:
-        """The history as a ``pandas.DataFrame``, a row for each recorded iteration; needs pandas."""
+        """The history as a ``pandas.DataFrame``, a row for each recorded iteration; needs
+        pandas."""
         return self.history.to_pandas()
 
     def to_xarray(self) -> Any:
-        """An ``xarray.Dataset`` with the history along ``iteration``, and along ``agent`` x, ``(agent, row, column)``, and the
-        distance of each agent of this process from their mean; needs xarray."""
+        """An ``xarray.Dataset`` with the history along ``iteration``, and along ``agent`` x,
+        ``(agent, row, column)``, and the distance of each agent of this process from their mean;
+        needs xarray."""
         try:
             import xarray
         except ImportError:
@@ -186,19 +192,22 @@ class Result(FinishedRun):
     state
         The method's final state.
     algorithm, problem, network, collective
-        As used; the problem restricted to this process's agents. After a loss those of the agents that are left.
+        As used; the problem restricted to this process's agents. After a loss those of the agents
+        that are left.
     agreement
-        Where the agents decide about the end (`stopping.LocalMaximum`): what they know (``latest``) and what that has taken
-        (``tally``: attempts, rounds, messages, bytes, which are also in the row's counts).
+        Where the agents decide about the end (`stopping.LocalMaximum`): what they know (``latest``)
+        and what that has taken (``tally``: attempts, rounds, messages, bytes, which are also in the
+        row's counts).
     losses
         The ranks that were lost, where the run outlived them.
     units
-        The common units of the samples (``mean``, ``scale``), of each view, where they were scaled or
-        their missing cells filled.
+        The common units of the samples (``mean``, ``scale``), of each view, where they were scaled
+        or their missing cells filled.
     filled
         The numbers of missing cells that were filled, by site.
     unwritten
-        Why the last checkpoint, or the log of an asynchronous run, could not be written; else empty.
+        Why the last checkpoint, or the log of an asynchronous run, could not be written; else
+        empty.
 
     Examples
     --------
@@ -261,8 +270,9 @@ class Result(FinishedRun):
 
     @property
     def drifted(self) -> bool | None:
-        """True if the mean of the trackers left that of what they track by more than rounding: tracking_error against the agents'
-        mean gradient norm at the start. None where nothing is tracked."""
+        """True if the mean of the trackers left that of what they track by more than rounding:
+        tracking_error against the agents' mean gradient norm at the start. None where nothing is
+        tracked."""
         if "tracking_error" not in self.row.values:
             return None
         usual = self.history["local_gradient_sum"][0] / self.problem.n_agents
@@ -279,12 +289,14 @@ class Result(FinishedRun):
 
     @cached_property
     def iterates_sha256(self) -> str:
-        """SHA-256 over the float64 bytes of x in agent order, on every rank; first asked for by all ranks together."""
+        """SHA-256 over the float64 bytes of x in agent order, on every rank; first asked for by all
+        ranks together."""
         return self.collective.sha256(self.x)
 
     @cached_property
     def transport(self) -> Mapping[str, object]:
-        """The carrier of the messages, and how many crossed it over all ranks; first asked for by all ranks together."""
+        """The carrier of the messages, and how many crossed it over all ranks; first asked for by
+        all ranks together."""
         network = self.network
         counts = np.array([network.transport_messages, network.transport_bytes], dtype=np.float64)
 
@@ -298,10 +310,10 @@ class Result(FinishedRun):
     def sent(self) -> list[Sent]:
         """Rows of what has left each site in the whole run: receiver, quantity, numbers and bytes.
 
-        The bytes add up to those of the history; the same on every rank, which need not ask together.
-        "x or tracker" is a method that sends the two in turn. What a resumed run sent before, and
-        what asynchronous agents send, is one last row for all sites. `docs/what_leaves_a_site.md`
-        says what a neighbour can infer.
+        The bytes add up to those of the history; the same on every rank, which need not ask
+        together. "x or tracker" is a method that sends the two in turn. What a resumed run sent
+        before, and what asynchronous agents send, is one last row for all sites.
+        `docs/what_leaves_a_site.md` says what a neighbour can infer.
         """
         names = self.labels or [f"agent {agent}" for agent in range(self.n_agents)]
         state, sends = self.state._asdict(), Declared.of(self.algorithm).sends
@@ -311,7 +323,8 @@ class Result(FinishedRun):
         return sent(self.network, widths, names)
 
     def summary(self) -> dict[str, Any]:
-        """The facts for ``summary.json``; called by all ranks. What has left each site is listed for 100 agents at most."""
+        """The facts for ``summary.json``; called by all ranks. What has left each site is listed
+        for 100 agents at most."""
         table = []
         if self.n_agents <= _LARGEST_TABLE:
             table = [row._asdict() for row in self.sent()]
@@ -335,8 +348,9 @@ class Result(FinishedRun):
         return found
 
     def draw(self, quantity: AgentQuantity = "consensus") -> Figure | None:
-        """A figure of the graph, on rank 0: its edges as thick as their weights, its agents, by their names where they have any,
-        coloured by their distance from the mean or by their feasibility; called by all ranks. Needs matplotlib.
+        """A figure of the graph, on rank 0: its edges as thick as their weights, its agents, by
+        their names where they have any, coloured by their distance from the mean or by their
+        feasibility; called by all ranks. Needs matplotlib.
 
         Raises
         ------
@@ -355,7 +369,8 @@ class Result(FinishedRun):
         return draw_agents(weights_graph(self.network.W), weights, x, quantity, self.labels)
 
     def save(self, folder: str | os.PathLike[str], overwrite: bool = False) -> None:
-        """Write the folder of a run, which `load` and ``decentorth.commands.plot.command`` read; called by all ranks.
+        """Write the folder of a run, which `load` and ``decentorth.commands.plot.command`` read;
+        called by all ranks.
 
         Parameters
         ----------
@@ -375,8 +390,11 @@ class Result(FinishedRun):
         save(folder, about, self.summary(), rows, held, self.collective, overwrite)
 
 
-def _filled(units: Sequence[Units], labels: Sequence[str] | None, numbers: Sequence[int]) -> dict[str, int]:
-    """The numbers of filled cells of all views by site, or in all where agents share their samples."""
+def _filled(
+    units: Sequence[Units], labels: Sequence[str] | None, numbers: Sequence[int]
+) -> dict[str, int]:
+    """The numbers of filled cells of all views by site, or in all where agents share their
+    samples."""
     counts = [sum(views) for views in zip(*[one.filled for one in units], strict=True)]
     if len(counts) <= max(numbers, default=0):
         return {"all agents": sum(counts)} if any(counts) else {}
@@ -385,7 +403,8 @@ def _filled(units: Sequence[Units], labels: Sequence[str] | None, numbers: Seque
 
 
 def load(folder: str | os.PathLike[str]) -> FinishedRun:
-    """The end of the run in a folder that `Result.save` or ``--out`` has filled; nothing in it is executed.
+    """The end of the run in a folder that `Result.save` or ``--out`` has filled; nothing in it is
+    executed.
 
     Raises
     ------

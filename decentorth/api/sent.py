@@ -1,4 +1,5 @@
-"""The table of what leaves a site: the numbers and bytes that each agent has sent to each neighbour, by quantity."""
+"""The table of what leaves a site: the numbers and bytes that each agent has sent to each
+neighbour, by quantity."""
 
 from __future__ import annotations
 

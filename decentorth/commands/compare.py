@@ -1,7 +1,8 @@
-"""``python -m decentorth compare``: methods compared from the command line, in this process and others or, under ``mpirun``, each
-run over all MPI ranks.
+"""``python -m decentorth compare``: methods compared from the command line, in this process and
+others or, under ``mpirun``, each run over all MPI ranks.
 
-Exit codes: 0 done, even if methods diverged, 1 a fault, 2 bad input, 130 interrupted (the same command continues).
+Exit codes: 0 done, even if methods diverged, 1 a fault, 2 bad input, 130 interrupted (the same
+command continues).
 """
 
 from __future__ import annotations
@@ -54,17 +55,18 @@ class CompareSettings(CaseSettings, Rules):
     algorithms : tuple of str
         The methods, with parameters if needed: "drfgt,drfgt:order=adapt-then-combine,penalty=10".
     network : tuple of str
-        Networks for the modelled wall time: datacenter, lan, wan, wifi, satellite or ideal, with other parameters if
-        needed ("wan:latency=0.1"), or "latency=1e-3,bandwidth=1e8".
+        Networks for the modelled wall time: datacenter, lan, wan, wifi, satellite or ideal, with
+        other parameters if needed ("wan:latency=0.1"), or "latency=1e-3,bandwidth=1e8".
     out : str
-        Folder for comparison.csv, trials.csv, curves.csv, table.md, table.tex, figure.png, figure.svg,
-        comparison.json, comparison.yaml and runs. Runs already in it are not repeated.
+        Folder for comparison.csv, trials.csv, curves.csv, table.md, table.tex, figure.png,
+        figure.svg, comparison.json, comparison.yaml and runs. Runs already in it are not repeated.
     overwrite : bool
         Replace tables and figures of another comparison in out.
     plot : bool
         Draw the figure in out.
     panels : tuple of str
-        Rows of the figure: columns of the history, as gradient_norm,consensus_rms,feasibility. By default the metric.
+        Rows of the figure: columns of the history, as gradient_norm,consensus_rms,feasibility. By
+        default the metric.
     workers : int
         Number of processes; by default one per processor. With 1 the seconds are measured best.
     """
@@ -143,7 +145,8 @@ class CompareForm(Form[CompareConfiguration]):
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
-    """Make the comparison that the arguments describe, by default those of this process, and return the exit code."""
+    """Make the comparison that the arguments describe, by default those of this process, and return
+    the exit code."""
     return serve(tokens, CompareForm, _run, name="decentorth compare")
 
 
@@ -180,7 +183,8 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
 
 
 def _plan(configuration: CompareConfiguration, communicator: Communicator) -> ComparisonPlan:
-    """The plan, whose problems are made by every rank, and whose networks are made by rank 0 and shared."""
+    """The plan, whose problems are made by every rank, and whose networks are made by rank 0 and
+    shared."""
     asked = configuration.settings
 
     def problem(seed: int) -> Any:
@@ -223,7 +227,8 @@ def _store(configuration: CompareConfiguration, communicator: Communicator) -> S
 
 
 def _check_early(configuration: CompareConfiguration, communicator: Communicator) -> int:
-    """Raise unless the settings pass all checks that need no run; the number of processes that make runs."""
+    """Raise unless the settings pass all checks that need no run; the number of processes that make
+    runs."""
     asked = configuration.settings
     even_bounds(asked.agents, communicator.size)
     workers = 1
@@ -233,8 +238,10 @@ def _check_early(configuration: CompareConfiguration, communicator: Communicator
         path, mine = Path(asked.out) / COMPARISON, configuration.yaml().encode()
         refuse_unmarked(asked.out, FILES, COMPARISON)
         if path.exists() and not asked.overwrite and config_bytes(str(path)) != mine:
-            cure = "choose another --out, or give --overwrite"
-            raise InputError(f"{asked.out} holds another comparison ({COMPARISON}): {cure}")
+            raise InputError(
+                f"{asked.out} holds another comparison ({COMPARISON}): choose another --out, or "
+                "give --overwrite"
+            )
         if asked.plot:
             check_matplotlib(", or give --no-plot")
     return workers
@@ -246,8 +253,9 @@ def _make_folder(configuration: CompareConfiguration, runs: Path) -> None:
         with replacing(runs.parent / COMPARISON) as file:
             file.write(configuration.yaml().encode())
     except OSError as error:
-        why = f"{error.strerror or error}; choose another --out"
-        raise InputError(f"cannot write to {runs.parent}: {why}") from None
+        raise InputError(
+            f"cannot write to {runs.parent}: {error.strerror or error}; choose another --out"
+        ) from None
 
 
 def _conclude(comparison: Comparison, asked: CompareSettings) -> None:

@@ -87,8 +87,10 @@ def install(words: Words) -> int:
 def _installed(words: Words) -> str:
     shell, *more = words or [Path(os.environ.get("SHELL", "")).name]
     if more or shell not in SCRIPTS:
-        known = f"one of {', '.join(SCRIPTS)}, or nothing for the shell in $SHELL"
-        raise InputError(f"--install-completion takes {known}")
+        raise InputError(
+            f"--install-completion takes one of {', '.join(SCRIPTS)}, or nothing for the shell "
+            "in $SHELL"
+        )
     if os.environ.get("HOME") == "":
         place = "your home folder, and HOME does not name one"
         raise InputError(f"--install-completion writes into {place}")

@@ -33,7 +33,8 @@ FLAGS = (
     "--agents 10 --topology ring "
     "--seed 13 --iterations 1000 --history-rows 400 --record-agents"
 )
-"""The run: a point on the sphere for each agent, whose data have a principal direction of their own."""
+"""The run: a point on the sphere for each agent, whose data have a principal direction of their
+own."""
 
 TITLE = "Ten agents on a ring"
 ABOUT = """<p>Ten agents compute the principal direction of data that are divided among them. All start at the same
@@ -68,8 +69,10 @@ def _demo(words: list[str]) -> int:
         say(f"\nOpened {place}")
     else:
         say(f"\nOpen in a browser: {place}")
-    again = f"decentorth plot {folder} --html {folder}/report.html"
-    return say(f"Your own runs: add --record-agents to a run, then {again}")
+    return say(
+        f"Your own runs: add --record-agents to a run, then decentorth plot {folder} --html "
+        f"{folder}/report.html"
+    )
 
 
 def _has_browser() -> bool:

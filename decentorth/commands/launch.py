@@ -1,4 +1,5 @@
-"""``decentorth launch``: a script that starts a run on a cluster, several hosts or this machine, on standard output.
+"""``decentorth launch``: a script that starts a run on a cluster, several hosts or this machine, on
+standard output.
 
 Exit codes: 0 the script is printed, 2 bad input.
 """
@@ -21,8 +22,12 @@ PLACES = Path(__file__).parents[1] / "launch", Path(__file__).parents[2] / "laun
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
-    """Print the script that the arguments name, by default those of this process, and return the exit code."""
-    usage, missing = "decentorth launch slurm|hosts|local", "name a script, as in: decentorth launch slurm > job.sbatch"
+    """Print the script that the arguments name, by default those of this process, and return the
+    exit code."""
+    usage, missing = (
+        "decentorth launch slurm|hosts|local",
+        "name a script, as in: decentorth launch slurm > job.sbatch",
+    )
     return of_function(tokens, launch, usage, missing=missing)
 
 
@@ -34,7 +39,8 @@ def launch(
     time: Seconds | None = None,
     job_name: str | None = None,
 ) -> str:
-    """Print a script that starts runs, and starts them again from their checkpoints; its comments say how to call it.
+    """Print a script that starts runs, and starts them again from their checkpoints; its comments
+    say how to call it.
 
     Parameters
     ----------
@@ -64,7 +70,9 @@ def launch(
             raise InputError(f"--{name} belongs to decentorth launch slurm: leave it out")
         if re.search(r"\s", str(value)):
             raise InputError(f"--{name} must be one word, got {value!r:.80}")
-        text = re.sub(rf"^#SBATCH --{name}=.*$", f"#SBATCH --{name}={value}", text, count=1, flags=re.M)
+        text = re.sub(
+            rf"^#SBATCH --{name}=.*$", f"#SBATCH --{name}={value}", text, count=1, flags=re.M
+        )
     return text
 
 

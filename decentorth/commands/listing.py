@@ -17,11 +17,14 @@ _COLUMN = 24
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
-    """Print the names of a kind, or the help without one: 0, or 2 with the reason on standard error.
+    """Print the names of a kind, or the help without one: 0, or 2 with the reason on standard
+    error.
 
     The arguments are those of this process by default.
     """
-    return of_function(arguments(tokens) or ["--help"], listed, f"decentorth list {'|'.join(KINDS)}")
+    return of_function(
+        arguments(tokens) or ["--help"], listed, f"decentorth list {'|'.join(KINDS)}"
+    )
 
 
 def listed(kind: str, /) -> str:

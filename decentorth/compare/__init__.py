@@ -1,13 +1,12 @@
-"""Fair comparison of methods: the same problems, starts, graphs and seeds, the same budget for tuning, and every cost to every
-tolerance, with modelled wall time on named networks.
+"""Fair comparison of methods: the same problems, starts, graphs and seeds, the same budget for
+tuning, and every cost to every tolerance, with modelled wall time on named networks.
 
     from decentorth.compare import Rules, compare
 
-    comparison = compare(problem, "drfgt,drfgt:order=adapt-then-combine", W, Rules(tune=True, trials=5), networks="lan,wan")
-    print(comparison)
-    comparison.save("comparison")  # `load` reads it back
-    more = compare(problem, "drgta", W, extending=comparison)
-    more.plot(x="bytes", width="column", band="quartiles")
+    comparison = compare(problem, "drfgt,drfgt:order=adapt-then-combine", W, Rules(tune=True,
+    trials=5), networks="lan,wan") print(comparison) comparison.save("comparison") # `load` reads it
+    back more = compare(problem, "drgta", W, extending=comparison) more.plot(x="bytes",
+    width="column", band="quartiles")
 
 ``python -m decentorth compare`` is the same from the command line.
 """

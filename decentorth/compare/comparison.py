@@ -45,12 +45,14 @@ class Comparison(CountedRuns):
         return figures.figure(self, **options)
 
     def save(self, folder: str | Path, **options: Any) -> None:
-        """Write the tables, the figure, and ``comparison.json``, which `load` reads; see `saved.write`."""
+        """Write the tables, the figure, and ``comparison.json``, which `load` reads; see
+        `saved.write`."""
         saved.write(self, Path(folder), **options)
 
 
 def load(folder: str | Path) -> Comparison:
-    """The comparison in a folder that `Comparison.save` or ``decentorth compare --out`` has filled; nothing in it is executed.
+    """The comparison in a folder that `Comparison.save` or ``decentorth compare --out`` has filled;
+    nothing in it is executed.
 
     Raises
     ------

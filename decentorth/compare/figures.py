@@ -1,4 +1,5 @@
-"""The figure of a comparison: a metric against iterations, rounds, bytes and modelled seconds, medians and bands over trials."""
+"""The figure of a comparison: a metric against iterations, rounds, bytes and modelled seconds,
+medians and bands over trials."""
 
 from __future__ import annotations
 
@@ -43,11 +44,14 @@ class Curve(NamedTuple):
     high: Array
 
 
-def curve(comparison: CountedRuns, entry: Entry, shown: Shown, band: Band = "range", first: int = 1) -> Curve:
-    """A metric of a method against a count, as long as most trials continue, from row ``first``; row 0 is the start.
+def curve(
+    comparison: CountedRuns, entry: Entry, shown: Shown, band: Band = "range", first: int = 1
+) -> Curve:
+    """A metric of a method against a count, as long as most trials continue, from row ``first``;
+    row 0 is the start.
 
-    A trial that has ended keeps its last value (it reached the smallest tolerance) or counts as infinite (it diverged); equal rows
-    of the histories belong to the same iteration.
+    A trial that has ended keeps its last value (it reached the smallest tolerance) or counts as
+    infinite (it diverged); equal rows of the histories belong to the same iteration.
     """
     metric, against = shown
     ends = [trace.history["iteration"].size for trace in entry.traces]
@@ -66,7 +70,8 @@ def curve(comparison: CountedRuns, entry: Entry, shown: Shown, band: Band = "ran
 
 
 def curves(comparison: CountedRuns) -> Iterator[dict[str, Any]]:
-    """A row for each method and recorded row: medians of the counts, and medians and ranges of the metrics, to six digits."""
+    """A row for each method and recorded row: medians of the counts, and medians and ranges of the
+    metrics, to six digits."""
     known = dict.fromkeys(name for entry in comparison.entries for name in entry.traces[0].history)
     metrics = [name for name in known if name not in (*COUNTS, "seconds")]
     blank = dict.fromkeys(comparison.quantities)
@@ -95,14 +100,17 @@ def figure(
     order: Sequence[str] = (),
     labels: Mapping[str, str] | None = None,
 ) -> Figure:
-    """The metric against iterations, rounds, bytes and modelled seconds on the first network, with bands over the trials.
+    """The metric against iterations, rounds, bytes and modelled seconds on the first network, with
+    bands over the trials.
 
     Parameters
     ----------
     x
-        One count alone for the horizontal axis: iterations, rounds, bytes, gradients, seconds, or "seconds on lan".
+        One count alone for the horizontal axis: iterations, rounds, bytes, gradients, seconds, or
+        "seconds on lan".
     metrics
-        Panels for each of these columns of the history, with the methods that have it; by default the compared metric.
+        Panels for each of these columns of the history, with the methods that have it; by default
+        the compared metric.
     width
         A paper's column (3.5 inches), with the panels below each other, or its page (7.16 inches).
     band
@@ -124,9 +132,14 @@ def figure(
         modelled = [name for name in comparison.quantities if " on " in name]
         columns += ["rounds", "bytes", *modelled[:1]]
     metrics = metrics or (comparison.rules.metric,)
-    records.check_metrics(metrics, {name for one in comparison.entries for name in one.traces[0].history})
+    records.check_metrics(
+        metrics, {name for one in comparison.entries for name in one.traces[0].history}
+    )
     entries = {one.label: one for one in comparison.entries}
-    names = {name: f"{name}, step {one.step}".removesuffix(", step none") for name, one in entries.items()}
+    names = {
+        name: f"{name}, step {one.step}".removesuffix(", step none")
+        for name, one in entries.items()
+    }
     records.check_known("unknown count", columns, comparison.quantities)
     records.check_known("unknown band", [band], BANDS)
     records.check_known("unknown method", [*order, *(labels or {})], names)
@@ -146,7 +159,9 @@ def figure(
         _panel(panel, comparison, drawn, pair, log, band)
         if sharing == "none" or place % across == 0:
             panel.set_ylabel(records.label(pair[0]), fontsize=8)
-        panel.set_xlabel(records.label(pair[1]).replace("seconds on", "modelled seconds on"), fontsize=8)
+        panel.set_xlabel(
+            records.label(pair[1]).replace("seconds on", "modelled seconds on"), fontsize=8
+        )
     if width == "page":
         made.suptitle(title(comparison), fontsize=9)
     for place, one in enumerate(drawn):
@@ -155,7 +170,9 @@ def figure(
     return made
 
 
-def _panel(panel: Axes, comparison: CountedRuns, entries: Entries, shown: Shown, log: Log, band: Band) -> None:
+def _panel(
+    panel: Axes, comparison: CountedRuns, entries: Entries, shown: Shown, log: Log, band: Band
+) -> None:
     """Draw a metric against a count."""
     metric, _ = shown
     least, vertical = 0.0, "y" in log

@@ -1,6 +1,8 @@
-"""The methods that are compared, by name with parameters: ``drfgt,drgta,drfgt:order=adapt-then-combine,penalty=10``.
+"""The methods that are compared, by name with parameters:
+``drfgt,drgta,drfgt:order=adapt-then-combine,penalty=10``.
 
-A comma is followed by the next method, or by the next parameter of the same one, which has an equals sign.
+A comma is followed by the next method, or by the next parameter of the same one, which has an
+equals sign.
 """
 
 from __future__ import annotations

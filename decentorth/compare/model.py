@@ -1,10 +1,12 @@
-"""The seconds that a run would take on a network, from its rounds and bytes, which are the same whatever carried them.
+"""The seconds that a run would take on a network, from its rounds and bytes, which are the same
+whatever carried them.
 
 Agents compute, send and receive one after the other, and nothing overlaps:
 
     seconds = computing + latency * rounds + bytes / agents / bandwidth
 
-``bytes / agents`` is what an agent sends on average. On a graph with a hub, the hub sends and receives more, and takes longer.
+``bytes / agents`` is what an agent sends on average. On a graph with a hub, the hub sends and
+receives more, and takes longer.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ class NetworkModel(Settings):
     bandwidth
         Bytes that an agent sends in a second; None for no limit.
     compute
-        Seconds that an agent computes in an iteration, the same for every method; None for the measured ones.
+        Seconds that an agent computes in an iteration, the same for every method; None for the
+        measured ones.
 
     Examples
     --------
@@ -52,7 +55,8 @@ class NetworkModel(Settings):
 
     @classmethod
     def named(cls, name: str) -> NetworkModel:
-        """One of `NETWORKS` with changed parameters: ``"wan:latency=0.1"``; or parameters alone: ``"latency=1e-3,bandwidth=1e8"``.
+        """One of `NETWORKS` with changed parameters: ``"wan:latency=0.1"``; or parameters alone:
+        ``"latency=1e-3,bandwidth=1e8"``.
 
         Raises
         ------
@@ -79,7 +83,8 @@ NETWORKS: Mapping[str, NetworkModel] = {
     "wifi": NetworkModel(latency=3e-3, bandwidth=6.25e6),
     "satellite": NetworkModel(latency=0.27, bandwidth=1.25e6),
 }
-"""Orders of magnitude, not measurements: one way, TCP between processes; 25 Gbit/s, 1 Gbit/s, 100, 50 and 10 Mbit/s."""
+"""Orders of magnitude, not measurements: one way, TCP between processes; 25 Gbit/s, 1 Gbit/s, 100,
+50 and 10 Mbit/s."""
 
 
 def wall_time(model: NetworkModel, agents: int, history: Columns) -> Array:

@@ -1,4 +1,5 @@
-"""The plan of a comparison: all checks first, then the runs, in turn, in parallel processes, or each over MPI ranks."""
+"""The plan of a comparison: all checks first, then the runs, in turn, in parallel processes, or
+each over MPI ranks."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def networks_named(named: Networks) -> dict[str, NetworkModel]:
 
 
 class ComparisonPlan:
-    """A comparison that is checked before anything runs, and its runs; the parameters and errors are those of `compare`.
+    """A comparison that is checked before anything runs, and its runs; the parameters and errors
+    are those of `compare`.
 
     Examples
     --------
@@ -111,8 +113,11 @@ class ComparisonPlan:
         tuned = sum(len(grid) > 1 for grid in self.grids.values())
         return tried + self.rules.trials * (len(self.grids) + tuned)
 
-    def run(self, *, workers: int = 1, store: Store | None = None, advance: Advance = _silent) -> Comparison:
-        """Make the runs that are not in ``store``; raises as `compare`, and calls ``advance`` after each run, on every rank."""
+    def run(
+        self, *, workers: int = 1, store: Store | None = None, advance: Advance = _silent
+    ) -> Comparison:
+        """Make the runs that are not in ``store``; raises as `compare`, and calls ``advance`` after
+        each run, on every rank."""
         made = partial(self._made, workers, store, advance)
         jobs, steps, entries = [], [], [*self._earlier]
         for label, grid in self.grids.items():
@@ -137,7 +142,9 @@ class ComparisonPlan:
         """The seeds on which a grid is tried; none for a grid of one step."""
         return self.rules.tuning_seeds if len(grid) > 1 else range(0)
 
-    def _made(self, workers: int, store: Store | None, advance: Advance, jobs: Sequence[Job]) -> Iterator[Trace]:
+    def _made(
+        self, workers: int, store: Store | None, advance: Advance, jobs: Sequence[Job]
+    ) -> Iterator[Trace]:
         """The runs of the jobs in order, from the store where it has them."""
         kept: list[Trace | None] = [None] * len(jobs)
         if store is not None:
@@ -162,9 +169,11 @@ class ComparisonPlan:
         """Raise unless every method gets the same problem, start and network for a seed."""
         label, digest = self._digests.setdefault(job.seed, (job.label, trace.digest))
         if digest != trace.digest:
-            what = f"the same data, start and network for seed {job.seed}"
-            cure = "the problem and W must depend on the seed alone, and data files must not change"
-            raise ValueError(f"{label} and {job.label} did not get {what}: {cure}")
+            raise ValueError(
+                f"{label} and {job.label} did not get the same data, start and network for seed "
+                f"{job.seed}: the problem and W must depend on the seed alone, and data files must "
+                "not change"
+            )
 
 
 def compare(
@@ -179,16 +188,20 @@ def compare(
     comm: object = None,
     placement: object = "even",
 ) -> Comparison:
-    """Run methods on the same problems, starts and networks, and count each method's costs to each tolerance.
+    """Run methods on the same problems, starts and networks, and count each method's costs to each
+    tolerance.
 
-    Called with the same arguments on every rank when started under ``mpirun``: then each run goes over all ranks.
+    Called with the same arguments on every rank when started under ``mpirun``: then each run goes
+    over all ranks.
 
     Parameters
     ----------
     problem
-        ``problem(seed)`` gives the problem of a trial: the same whenever it is asked, with another start for another seed.
+        ``problem(seed)`` gives the problem of a trial: the same whenever it is asked, with another
+        start for another seed.
     algorithms
-        Names with parameters (``"drfgt,drfgt:order=adapt-then-combine"``), algorithms, or a mapping from labels to either.
+        Names with parameters (``"drfgt,drfgt:order=adapt-then-combine"``), algorithms, or a mapping
+        from labels to either.
     W
         Mixing matrix or `topologies.WeightSequence`, or a function of the seed that gives it.
     rules
@@ -196,10 +209,11 @@ def compare(
     networks
         Names or models of networks whose wall time is modelled; by default "lan".
     workers
-        The number of parallel processes; more than one need joblib (``pip install "decentorth[workers]"``). On MPI ranks the runs
-        follow each other, each over all ranks.
+        The number of parallel processes; more than one need joblib (``pip install
+        "decentorth[workers]"``). On MPI ranks the runs follow each other, each over all ranks.
     extending
-        A comparison on the same problems, to which the methods are added; it has the rules and the networks.
+        A comparison on the same problems, to which the methods are added; it has the rules and the
+        networks.
     comm
         As for `decentorth.solve`.
     placement
@@ -208,10 +222,11 @@ def compare(
     Raises
     ------
     ValueError, TypeError
-        The input cannot work, or several workers are asked for without joblib: before any run, on every rank. The problem of a seed
-        differs each time it is made: after the runs.
+        The input cannot work, or several workers are asked for without joblib: before any run, on
+        every rank. The problem of a seed differs each time it is made: after the runs.
     RuntimeError
-        A run failed, or its process died (`concurrent.futures.BrokenExecutor`); the message names it.
+        A run failed, or its process died (`concurrent.futures.BrokenExecutor`); the message names
+        it.
     """
     if extending is not None:
         if rules is not None or networks is not None:

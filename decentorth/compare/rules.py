@@ -12,7 +12,16 @@ import numpy as np
 from ..protocols import StoppingRule
 from ..running.history import Columns
 from ..settings import Count, Finite, Positive, Probability, Range, Seconds, Seed, Settings, check
-from ..stopping import Consensus, Error, Feasibility, GradientNorm, ObjectiveBelow, Rule, Stationarity, Time
+from ..stopping import (
+    Consensus,
+    Error,
+    Feasibility,
+    GradientNorm,
+    ObjectiveBelow,
+    Rule,
+    Stationarity,
+    Time,
+)
 
 Goal = Literal["gradient_norm", "stationarity", "error", "objective"]
 _STOPPING: dict[str, Callable[[float], Rule]] = {
@@ -34,32 +43,35 @@ class Rules(Settings):
     Parameters
     ----------
     trials : int
-        Trials of each method, with the seeds seed, seed + 1, ... Each has its own data, start and random graph, the
-        same for every method.
+        Trials of each method, with the seeds seed, seed + 1, ... Each has its own data, start and
+        random graph, the same for every method.
     iterations : int
         The largest number of iterations of a trial.
     tolerances : tuple of float
-        Values of the metric to which costs are counted. Positive, unless the metric is the objective.
+        Values of the metric to which costs are counted. Positive, unless the metric is the
+        objective.
     metric : str
-        The quantity that must fall below a tolerance: the gradient norm at the projected mean, for an objective plus a
-        nonsmooth term the stationarity there, the error (distance from a known answer), or the objective, where
-        tolerances may be negative.
+        The quantity that must fall below a tolerance: the gradient norm at the projected mean, for
+        an objective plus a nonsmooth term the stationarity there, the error (distance from a known
+        answer), or the objective, where tolerances may be negative.
     consensus_factor : float
-        Also require the agents' disagreement (consensus_rms) to be at most this multiple of the tolerance. none turns
-        it off. Not used with --metric objective.
+        Also require the agents' disagreement (consensus_rms) to be at most this multiple of the
+        tolerance. none turns it off. Not used with --metric objective.
     feasibility : float
-        Also require feasibility to be at most this. For sets without a projection, where infeasible points may have
-        objectives below the minimum.
+        Also require feasibility to be at most this. For sets without a projection, where infeasible
+        points may have objectives below the minimum.
     time_limit : float
         The largest time of a trial's iterations: 90, 30s, 10m, 2h.
     tune : bool
-        Try steps for each method, on seeds that no trial uses, and compare the methods at their best steps.
+        Try steps for each method, on seeds that no trial uses, and compare the methods at their
+        best steps.
     grid : int
         Number of steps to try: the method's own and its multiples by powers of two.
     tune_seeds : int
         Number of seeds on which steps are tried, after the seeds of the trials.
     resolution : float
-        Metrics are checked at steps of this fraction; counts may be too high by as much. 0 checks every iteration.
+        Metrics are checked at steps of this fraction; counts may be too high by as much. 0 checks
+        every iteration.
 
     Examples
     --------
@@ -94,9 +106,10 @@ class Rules(Settings):
         for tolerance in self.tolerances:
             check("tolerances", bound, tolerance)
         if (rows := self.rows(self.iterations)) > _MOST_ROWS:
-            looks = f"checks {rows} of {self.iterations} iterations"
-            wrong = f"{looks}, and a history holds {_MOST_ROWS}: take a coarser one"
-            raise ValueError(f"resolution {self.resolution:g} {wrong}")
+            raise ValueError(
+                f"resolution {self.resolution:g} checks {rows} of {self.iterations} iterations, "
+                f"and a history holds {_MOST_ROWS}: take a coarser one"
+            )
         object.__setattr__(self, "tolerances", tuple(sorted(set(self.tolerances), reverse=True)))
 
     @property
@@ -111,12 +124,14 @@ class Rules(Settings):
 
     @property
     def factors(self) -> tuple[float, ...]:
-        """The factors of the steps to try: powers of two about 1, one more above than below if their number is even."""
+        """The factors of the steps to try: powers of two about 1, one more above than below if
+        their number is even."""
         below = (self.grid - 1) // 2
         return tuple(2.0**power for power in range(-below, self.grid - below))
 
     def rows(self, iterations: int) -> int:
-        """The number of log-spaced rows with which an event of iteration k is recorded by iteration (1 + resolution) k."""
+        """The number of log-spaced rows with which an event of iteration k is recorded by iteration
+        (1 + resolution) k."""
         if self.resolution == 0.0:
             return iterations + 1
         points = 1 + math.ceil(math.log(iterations) / math.log1p(_FINER * self.resolution))

@@ -1,4 +1,5 @@
-"""The folder of a comparison: tables, the figure, and ``comparison.json``, from which the comparison is read back."""
+"""The folder of a comparison: tables, the figure, and ``comparison.json``, from which the
+comparison is read back."""
 
 from __future__ import annotations
 
@@ -108,8 +109,10 @@ def read(folder: Path) -> tuple[Rules, tuple[Entry, ...], dict[str, NetworkModel
             raise ValueError(f"{rules.trials} trials of each method expected")
         return rules, entries, networks, int(kept["agents"])
     except OSError as error:
-        cure = f"is {folder} the folder of a comparison that has ended?"
-        raise InputError(f"cannot read {path}: {error.strerror}; {cure}") from None
+        raise InputError(
+            f"cannot read {path}: {error.strerror}; is {folder} the folder of a comparison that "
+            "has ended?"
+        ) from None
     except DAMAGED as error:
         raise InputError(f"{path} is damaged ({error!r:.80}): make the comparison again") from None
 

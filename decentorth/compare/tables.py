@@ -34,13 +34,15 @@ def table(
     caption: str = "",
     label: str = "tab:comparison",
 ) -> str:
-    """The table as Markdown, LaTeX (with booktabs), CSV (every digit and tolerance), or text of 80 columns, with the notes.
+    """The table as Markdown, LaTeX (with booktabs), CSV (every digit and tolerance), or text of 80
+    columns, with the notes.
 
     Parameters
     ----------
     columns
-        The columns beside the method, by their headings without units: step, reached, iterations, rounds, bytes, gradients,
-        seconds, seconds on lan; by default all. Two with ranges or four without fit a column of a paper.
+        The columns beside the method, by their headings without units: step, reached, iterations,
+        rounds, bytes, gradients, seconds, seconds on lan; by default all. Two with ranges or four
+        without fit a column of a paper.
     tolerances
         The tolerances; by default all that a method reached.
     ranges
@@ -77,7 +79,8 @@ def table(
 
 
 def number(value: float, quantity: str) -> str:
-    """A count as it is shown: whole numbers as such, others to `DIGITS` digits, infinity where it was not reached."""
+    """A count as it is shown: whole numbers as such, others to `DIGITS` digits, infinity where it
+    was not reached."""
     scaled, digits = value * UNITS.get(quantity, ("", 1.0))[1], DIGITS
     if quantity in _WHOLE:
         digits = 6
@@ -103,7 +106,8 @@ _BOLD = {"text": "{}", "markdown": "**{}**", "latex": r"\textbf{{{}}}"}
 
 
 def _rows(lines: list[Line], names: Sequence[str], ranges: bool, bold: str) -> Iterator[list[str]]:
-    """A row for each method: medians, the least of a column bold, and ranges where they are more than one value."""
+    """A row for each method: medians, the least of a column bold, and ranges where they are more
+    than one value."""
     for line in lines:
         cells = {"step": line.step, "reached": f"{line.reached}/{line.trials}"}
         for quantity, counts in line.counts.items():

@@ -87,7 +87,8 @@ class Trace:
 
 
 def fingerprint(run: Run) -> str:
-    """SHA-256 of the mixing matrix, the agents' start and their gradients there, which depend on the data."""
+    """SHA-256 of the mixing matrix, the agents' start and their gradients there, which depend on
+    the data."""
     start, data = (run.collective.sha256(x) for x in (run.x0, run.problem.gradient(run.x0)))
     return hashlib.sha256(run.network.digest() + f"{start}{data}".encode()).hexdigest()
 
@@ -97,7 +98,9 @@ def make(job: Job, comm: object = "serial") -> Trace:
     run, rules = job.run(comm), job.rules
     digest = fingerprint(run)
     steps = Steps(run.algorithm, prints=False)
-    options = Options(iterations=rules.iterations, stopping=rules.stop(), metrics=[steps], record_every=1)
+    options = Options(
+        iterations=rules.iterations, stopping=rules.stop(), metrics=[steps], record_every=1
+    )
     if rules.resolution:
         options = replace(options, record_every=None, rows=rules.rows(rules.iterations))
     result = run.solve(options)
@@ -105,7 +108,9 @@ def make(job: Job, comm: object = "serial") -> Trace:
     spent = result.seconds["compute"] + result.seconds["wait"]
     busy = float(seconds[-1] - seconds[0]) * (result.seconds["compute"] / spent)
     computing = busy / (run.network.n_local * max(int(result.history["iteration"][-1]), 1))
-    return Trace(dict(result.history), result.status, result.message, steps.ranges or {}, computing, digest)
+    return Trace(
+        dict(result.history), result.status, result.message, steps.ranges or {}, computing, digest
+    )
 
 
 class Store:
@@ -150,8 +155,10 @@ class Store:
         try:
             return Trace.of_json(json.loads(raw))
         except DAMAGED as error:
-            cure = "remove it, and its run is made again"
-            raise ValueError(f"{path or self.folder} is damaged ({error!r:.80}): {cure}") from None
+            raise ValueError(
+                f"{path or self.folder} is damaged ({error!r:.80}): remove it, and its run is "
+                "made again"
+            ) from None
 
     def save(self, job: Job, trace: Trace) -> None:
         """Write a run to the folder, with every digit."""

@@ -1,8 +1,9 @@
 """Tuning: each method's own best step, from the same budget of steps, seeds and iterations.
 
-A step's merit is the median over the tuning seeds of the iterations to the smallest tolerance, a seed that does not reach it
-counting as infinite; between steps that tie, as all do that do not reach it, the next larger tolerance decides, and in the end the
-median of the last value of the metric.
+A step's merit is the median over the tuning seeds of the iterations to the smallest tolerance, a
+seed that does not reach it counting as infinite; between steps that tie, as all do that do not
+reach it, the next larger tolerance decides, and in the end the median of the last value of the
+metric.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Candidate:
 
 
 def step_words(algorithm: object, resolved: object) -> str:
-    """The step of a method in words; the ``resolved`` method shows whether an automatic one grows."""
+    """The step of a method in words; the ``resolved`` method shows whether an automatic one
+    grows."""
     step, used = Declared.of(algorithm).step_size, str(Declared.of(resolved).step_size)
     if step is None:
         return "none"
@@ -88,7 +90,9 @@ class Entry:
         return statistics.median(trace.computing for trace in self.traces)
 
 
-def candidates(label: str, algorithm: Any, resolved: Any, start: Result, rules: Rules) -> tuple[Candidate, ...]:
+def candidates(
+    label: str, algorithm: Any, resolved: Any, start: Result, rules: Rules
+) -> tuple[Candidate, ...]:
     """Return the steps to try: the method's own step, and multiples of its first step.
 
     Every rank calls it. All multiples share the automatic order of mixing of ``resolved``.
@@ -112,8 +116,9 @@ def _first_step(label: str, algorithm: object, start: Result) -> float:
         return float(declared.first_step)
     steps = getattr(start.state, "step_size", None)
     if not isinstance(steps, np.ndarray):
-        cure = f"give one, as {label}:step_size=0.01"
-        raise ValueError(f"{label} does not say which step it starts with: {cure}")
+        raise ValueError(
+            f"{label} does not say which step it starts with: give one, as {label}:step_size=0.01"
+        )
     (total,) = start.collective.sum(steps.reshape(-1, 1))
     first = float(total[0]) / start.network.n_agents
     if declared.scale is not None:

@@ -14,9 +14,11 @@ from .trials import Trace
 from .tuning import Entry, at_edge, merit, own_step, span
 
 _STALLED = 0.9
-"""A run has stalled if the second half of its iterations brings the metric down by less than a tenth."""
+"""A run has stalled if the second half of its iterations brings the metric down by less than a
+tenth."""
 _APART = 1e-3
-"""The difference of objectives, as a share of their fall, above which they belong to different minimisers."""
+"""The difference of objectives, as a share of their fall, above which they belong to different
+minimisers."""
 
 
 def title(comparison: CountedRuns) -> str:
@@ -32,13 +34,17 @@ def notes(comparison: CountedRuns) -> Iterator[str]:
         counts = f"at most {100 * rules.resolution:g} % too high"
     if rules.time_limit is not None:
         limit = f" and {rules.time_limit:g} s"
-    infinite = "a trial that does not reach a tolerance counts as infinite"
-    yield f"Median (range) over the trials with {_seeds(rules.seeds)}; {infinite}."
+    yield (
+        f"Median (range) over the trials with {_seeds(rules.seeds)}; a trial that does not reach "
+        "a tolerance counts as infinite."
+    )
     limit = f"in at most {rules.iterations} iterations{limit}"
     yield f"A tolerance t is reached when {goal(rules)}, {limit}; counts are {counts}."
     if rules.tune:
-        grid = f"{rules.grid} steps of each method, factors of two about its own"
-        yield f"Tuning tries {grid}, with {_seeds(rules.tuning_seeds)}."
+        yield (
+            f"Tuning tries {rules.grid} steps of each method, factors of two about its own, with "
+            f"{_seeds(rules.tuning_seeds)}."
+        )
     missed = [f"{one:g}" for one in rules.tolerances if one not in comparison.shown]
     if missed:
         yield f"No method reached {', '.join(missed)}."
@@ -70,12 +76,15 @@ def _failures(entry: Entry, rules: Rules) -> Iterator[str]:
         between = span(f"{min(values):.2g}", f"{max(values):.2g}")
         reasons.append(f"{len(values)} {why.format(between)}")
     if reasons:
-        failed = f"{sum(map(len, ends.values()))} of {rules.trials} trials"
-        yield f"{entry.label} did not reach {least:g} in {failed}: {', '.join(reasons)}."
+        yield (
+            f"{entry.label} did not reach {least:g} in {sum(map(len, ends.values()))} of "
+            f"{rules.trials} trials: {', '.join(reasons)}."
+        )
 
 
 def ending(trace: Trace, rules: Rules) -> tuple[str, float]:
-    """Why a run did not reach the smallest tolerance, with braces for the value to blame, and that value."""
+    """Why a run did not reach the smallest tolerance, with braces for the value to blame, and that
+    value."""
     history, least, name = trace.history, rules.tolerances[-1], rules.metric.replace("_", " ")
     values, most = history[rules.metric], (rules.consensus_factor or math.inf) * least
     last, apart = float(values[-1]), float(history["consensus_rms"][-1])
@@ -104,8 +113,10 @@ def _worse(entry: Entry, rules: Rules) -> Iterator[str]:
     what = f"{rules.metric.replace('_', ' ')} {own:.2g}"
     if tolerance is not None:
         what = f"{own:g} iterations to {tolerance:g}"
-    better = f"does better with its own step ({own_step(entry.tried).step})"
-    yield f"In the trials {entry.label} {better}: {what}, not {tuned:.4g}."
+    yield (
+        f"In the trials {entry.label} does better with its own step "
+        f"({own_step(entry.tried).step}): {what}, not {tuned:.4g}."
+    )
 
 
 def goal(rules: Rules) -> str:
@@ -137,8 +148,9 @@ def _minimisers(comparison: CountedRuns) -> Iterator[str]:
             apart.append(str(seed))
             higher.update(worse)
     if apart:
-        where = f"In {len(apart)} of {rules.trials} trials (seed {', '.join(apart)})"
-        ended = f"ended at objectives that differ by more than {100 * _APART:g} % of their fall"
         at = ", ".join(f"{label} in {times}" for label, times in higher.items())
-        found = f"they found different minimisers, the worse ones {at}"
-        yield f"{where} methods that reached {least:g} {ended}: {found}."
+        yield (
+            f"In {len(apart)} of {rules.trials} trials (seed {', '.join(apart)}) methods that "
+            f"reached {least:g} ended at objectives that differ by more than {100 * _APART:g} % of "
+            f"their fall: they found different minimisers, the worse ones {at}."
+        )

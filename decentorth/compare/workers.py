@@ -22,19 +22,22 @@ from ..process.environment import cores
 
 INTERRUPTED = 130
 HANDED_OUT = 10.0
-"""The most seconds to wait at the end until the pool has handed out its trials, which takes milliseconds while its thread lives."""
+"""The most seconds to wait at the end until the pool has handed out its trials, which takes
+milliseconds while its thread lives."""
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def processes(asked: int | None) -> int:
-    """The number of worker processes: as many as asked for; by default one per processor, or without joblib this one alone."""
+    """The number of worker processes: as many as asked for; by default one per processor, or
+    without joblib this one alone."""
     starts = importlib.util.find_spec("joblib") is not None
     if asked is None:
         return len(cores()) if starts else 1
     if asked > 1 and not starts:
-        cure = 'pip install "decentorth[workers]", or give 1 worker'
-        raise InputError(f"{asked} workers need joblib: {cure}")
+        raise InputError(
+            f'{asked} workers need joblib: pip install "decentorth[workers]", or give 1 worker'
+        )
     return asked
 
 
@@ -44,7 +47,8 @@ def results(
     workers: int,
     name: Callable[[T], str],
 ) -> Generator[R, None, None]:
-    """The result of ``work`` for each trial, in order; each process uses one thread of linear algebra.
+    """The result of ``work`` for each trial, in order; each process uses one thread of linear
+    algebra.
 
     Parameters
     ----------
@@ -74,7 +78,8 @@ def results(
     left, ahead = iter(trials), deque[Future[R]]()
 
     def next_result() -> R:
-        """The result of the oldest trial under way. At most two per worker are submitted, as many as the pool hands out at once."""
+        """The result of the oldest trial under way. At most two per worker are submitted, as many
+        as the pool hands out at once."""
         while not (ahead and ahead[0].done()):
             running = sum(not future.done() for future in ahead)
             ahead.extend(pool.submit(work, trial) for trial in islice(left, 2 * workers - running))
@@ -98,16 +103,17 @@ def _named(name: str, work: Callable[[], R]) -> R:
     try:
         return work()
     except BrokenExecutor as error:
-        died = "a worker process died (killed, crashed or out of memory)"
-        cure = "give 1 worker to see where"
-        raise BrokenExecutor(f"{died} in the trial with {name} or one beside it; {cure}") from error
+        raise BrokenExecutor(
+            f"a worker process died (killed, crashed or out of memory) in the trial with {name} or "
+            "one beside it; give 1 worker to see where"
+        ) from error
     except Exception as error:
         raise RuntimeError(f"the trial with {name} failed: {error}") from error
 
 
 def _settle(*named: str) -> None:
-    """Use one thread of linear algebra, and ignore interruptions: the parent process handles them and ends this one. Execute the
-    ``named`` plugins, as the parent has done."""
+    """Use one thread of linear algebra, and ignore interruptions: the parent process handles them
+    and ends this one. Execute the ``named`` plugins, as the parent has done."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threadpool_limits(1)
     for path in named:
@@ -115,7 +121,8 @@ def _settle(*named: str) -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """End this process. After an interruption, a second one no longer changes its exit code while other processes end."""
+    """End this process. After an interruption, a second one no longer changes its exit code while
+    other processes end."""
     if code == INTERRUPTED:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)

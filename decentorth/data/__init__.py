@@ -1,7 +1,8 @@
 """Data: matrices from files or bundled sets, and the division of their samples over the agents.
 
-Values are returned as in the file: nothing is centred, scaled or filled in. Every rank gets the same result from the same call,
-and where the format allows it reads only the rows of its own agents.
+Values are returned as in the file: nothing is centred, scaled or filled in. Every rank gets the
+same result from the same call, and where the format allows it reads only the rows of its own
+agents.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ from topologies.matrix_files import Stored, checked, matrix_header, require_matr
 from topologies.memory import require
 
 DENSE_LIMIT = 4 * 2**30
-"""The most bytes that a sparse matrix may take in one process when made dense: 4 GiB, or 2**29 values."""
+"""The most bytes that a sparse matrix may take in one process when made dense: 4 GiB, or 2**29
+values."""
 
 
 class Extent(NamedTuple):
@@ -53,7 +54,8 @@ class Reader(ABC):
 
     @abstractmethod
     def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
-        """The ``wanted`` rows (sorted, distinct, in range; None: all), float64 and C-contiguous, not yet checked for NaN.
+        """The ``wanted`` rows (sorted, distinct, in range; None: all), float64 and C-contiguous,
+        not yet checked for NaN.
 
         Entries that a sparse format does not store are ``unstored``.
         """
@@ -142,8 +144,10 @@ class ArrayReader(Reader):
         array, beside = self._found
         found = array if beside is None else beside
         if not isinstance(found, np.ndarray):
-            repair = "give labels as .npy, .npz, .csv, .txt or idx"
-            raise ValueError(f"{self.path} holds a matrix, not labels: {repair}")
+            raise ValueError(
+                f"{self.path} holds a matrix, not labels: give labels as .npy, .npz, .csv, .txt "
+                "or idx"
+            )
         if not found.size:
             raise ValueError(f"{self.path} is empty: shape {found.shape}")
         if found.ndim == 2 and 1 in found.shape:
@@ -152,7 +156,8 @@ class ArrayReader(Reader):
 
 
 def _dense(stored: Any, wanted: Index | None, unstored: float, what: str) -> Array:
-    """The ``wanted`` rows (sorted, distinct; None: all) as a dense matrix, ``unstored`` where no entry is stored.
+    """The ``wanted`` rows (sorted, distinct; None: all) as a dense matrix, ``unstored`` where no
+    entry is stored.
 
     Repeated entries are summed.
     """
@@ -165,9 +170,11 @@ def _dense(stored: Any, wanted: Index | None, unstored: float, what: str) -> Arr
         row, column, value = place[kept], column[kept], value[kept]
     if 8 * m * d > DENSE_LIMIT:
         size, most = 8 * m * d / 2**30, DENSE_LIMIT / 2**30
-        wrong = f"{m} rows of {d} columns would take {size:.3g} GiB once dense, more than the {most:g} GiB allowed"
-        repair = "read fewer rows in each process (more ranks), or reduce the columns"
-        raise ValueError(f"{what}: {wrong}: {repair}")
+        raise ValueError(
+            f"{what}: {m} rows of {d} columns would take {size:.3g} GiB once dense, more than the "
+            f"{most:g} GiB allowed: read fewer rows in each process (more ranks), or reduce the "
+            "columns"
+        )
     require(8.0 * m * d, what)
     block = np.full((m, d), unstored)
     block[row, column] = 0.0

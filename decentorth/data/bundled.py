@@ -1,4 +1,5 @@
-"""The bundled data sets, which come with a dependency, and the samples of a data specification: a bundled name, else a path."""
+"""The bundled data sets, which come with a dependency, and the samples of a data specification: a
+bundled name, else a path."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from topologies.words import suggestion
 
 
 def digits() -> tuple[Array, Labels]:
-    """The 8 x 8 images of handwritten digits in scikit-learn (a part of UCI's optical recognition of handwritten digits).
+    """The 8 x 8 images of handwritten digits in scikit-learn (a part of UCI's optical recognition
+    of handwritten digits).
 
     Returns
     -------
@@ -49,7 +51,8 @@ BUNDLED: dict[str, Callable[[], tuple[Array, Labels]]] = {"digits": digits}
 
 
 def resolve(spec: str, columns: Columns = ALL) -> MatrixFile:
-    """The samples that ``spec`` names: a bundled name, else the path of a file, of which ``columns`` are read.
+    """The samples that ``spec`` names: a bundled name, else the path of a file, of which
+    ``columns`` are read.
 
     Raises
     ------
@@ -60,13 +63,16 @@ def resolve(spec: str, columns: Columns = ALL) -> MatrixFile:
     """
     if spec in BUNDLED:
         if columns.by_name:
-            repair = f"leave out {columns.given()}, which is for tables"
-            raise ValueError(f"the bundled {spec} is no table: {repair}")
+            raise ValueError(
+                f"the bundled {spec} is no table: leave out {columns.given()}, which is for tables"
+            )
         reader = ArrayReader(Path(spec), lambda _: Content(*BUNDLED[spec]()), spec)
         return MatrixFile(spec, reader=reader)
     path, keyed = Path(spec), re.search(r"(?i)\.(npz|mat):", spec)
     if not (path.exists() or path.name != spec or extension(path) or keyed):
         near = suggestion(spec, BUNDLED) or ";"
-        wrong = f"no bundled data set is named {spec!r}{near} there is {', '.join(BUNDLED)}"
-        raise ValueError(f"{wrong}. As a path it was tried too, and there is no such file in {Path.cwd()}")
+        raise ValueError(
+            f"no bundled data set is named {spec!r}{near} there is {', '.join(BUNDLED)}. As a path "
+            f"it was tried too, and there is no such file in {Path.cwd()}"
+        )
     return MatrixFile(spec, columns)

@@ -8,15 +8,21 @@ from numpy.typing import ArrayLike
 from decentorth.protocols import Index
 
 LEAVE_OUT = "Remove such rows or fill in the values"
-DROP = "Take the means of the columns, missing='mean', or leave out the rows with missing cells, drop_missing=True"
+DROP = (
+    "Take the means of the columns, missing='mean', or leave out the rows with missing cells, "
+    "drop_missing=True"
+)
 
 
 def require_rows(rows: ArrayLike, m: int, what: str) -> Index:
-    """The indices ``rows`` into ``m`` rows as int64, in the order given; raise unless they are integers in ``[0, m)``."""
+    """The indices ``rows`` into ``m`` rows as int64, in the order given; raise unless they are
+    integers in ``[0, m)``."""
     given = np.asarray(rows)
     if given.ndim != 1:
-        wrong = f"must be a 1-D list of row numbers, but have shape {given.shape}"
-        raise ValueError(f"the rows wanted of {what} {wrong}")
+        raise ValueError(
+            f"the rows wanted of {what} must be a 1-D list of row numbers, but have shape "
+            f"{given.shape}"
+        )
     if given.size and given.dtype.kind not in "iu":
         raise TypeError(f"the rows wanted of {what} must be integers, but are {given.dtype}")
     outside = given[(given < 0) | (given >= m)]

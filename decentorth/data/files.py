@@ -13,12 +13,14 @@
 ``.idx.gz`` ``-ubyte.gz``      the same; compression is detected from the content
 =============================  =================================================================================
 
-Contents that contradict the file's size are rejected before memory is allocated: shapes and counts that are too large, compressed
-arrays that would become more than 1 GiB and 100 times as large (`topologies.matrix_files`), and everything but regular files.
+Contents that contradict the file's size are rejected before memory is allocated: shapes and counts
+that are too large, compressed arrays that would become more than 1 GiB and 100 times as large
+(`topologies.matrix_files`), and everything but regular files.
 
-A ``.npz`` may also be a sparse matrix saved by ``scipy.sparse.save_npz``. Sparse matrices are made dense, up to
-`decentorth.data.arrays.DENSE_LIMIT` per process. Nothing is unpickled. All values must be real and finite (`MatrixFile.observed`:
-or missing); they are converted to float64, exactly where float64 holds them (integers up to 2**53).
+A ``.npz`` may also be a sparse matrix saved by ``scipy.sparse.save_npz``. Sparse matrices are made
+dense, up to `decentorth.data.arrays.DENSE_LIMIT` per process. Nothing is unpickled. All values must
+be real and finite (`MatrixFile.observed`: or missing); they are converted to float64, exactly where
+float64 holds them (integers up to 2**53).
 """
 
 from __future__ import annotations
@@ -71,19 +73,25 @@ def _reader(spec: str, columns: Columns = ALL, triplets: bool = False) -> Reader
     if parts and not path.exists():
         path, key = Path(parts[1]).expanduser(), parts[2]
     if path.is_dir():
-        raise ValueError(f"{path} is a folder; a matrix is one file, with one of the extensions {', '.join(EXTENSIONS)}")
+        raise ValueError(
+            f"{path} is a folder; a matrix is one file, with one of the extensions "
+            f"{', '.join(EXTENSIONS)}"
+        )
     size, known = regular_size(path), extension(path)
     if known in ("", ".txt") and formats.looks_like_svmlight(path):
         known = ".svmlight"
     if not known:
-        wrong = f"the unknown extension {path.suffix!r}"
-        raise ValueError(f"{path} has {wrong}; known are {known_ones}")
+        raise ValueError(
+            f"{path} has the unknown extension {path.suffix!r}; known are {known_ones}"
+        )
     if not size:
         raise ValueError(f"{path} is empty: it has 0 bytes")
     tabular = known in (".parquet", *_TEXT)
     if (columns.by_name or triplets) and not tabular:
-        repair = f"leave out {columns.given() or 'triplets'}"
-        raise ValueError(f"{path} lacks names of columns, which text and Parquet have: {repair}")
+        raise ValueError(
+            f"{path} lacks names of columns, which text and Parquet have: leave out "
+            f"{columns.given() or 'triplets'}"
+        )
     if triplets:
         return ArrayReader(path, lambda _: tables.triplets(_table(path, columns)), spec)
     may_miss = tabular and columns.keep_missing and has_delimiter(path)
@@ -126,7 +134,8 @@ class MatrixFile:
     columns
         The columns of a table (.csv, .tsv, .txt, .parquet) by their names.
     triplets
-        The table has a row (user, item, value) for each observed entry of the matrix, whose rows are the users.
+        The table has a row (user, item, value) for each observed entry of the matrix, whose rows
+        are the users.
     reader
         The reader of a set that is no file.
 
@@ -135,7 +144,8 @@ class MatrixFile:
     FileNotFoundError
         With the nearest name in the folder.
     ValueError, TypeError
-        For an unknown extension, an empty or damaged file, values that are not finite, and kinds that are not real numbers.
+        For an unknown extension, an empty or damaged file, values that are not finite, and kinds
+        that are not real numbers.
 
     Examples
     --------
@@ -166,7 +176,8 @@ class MatrixFile:
         return self._reader.shape
 
     def extent(self) -> Extent:
-        """The shape from the header, estimated for a long text, and the memory that reading takes beside the rows."""
+        """The shape from the header, estimated for a long text, and the memory that reading takes
+        beside the rows."""
         return self._reader.extent()
 
     def rows(self, index: ArrayLike) -> Array:
@@ -177,7 +188,8 @@ class MatrixFile:
         return self._select(index, missing=False)
 
     def part(self, rows: Index, columns: Index) -> Array:
-        """``(len(rows), len(columns))``: some rows and columns, in that order; of a sparse file only these are made dense."""
+        """``(len(rows), len(columns))``: some rows and columns, in that order; of a sparse file
+        only these are made dense."""
         if self._reader.sparse() is None:
             return np.ascontiguousarray(self.rows(rows)[:, columns])
         index = require_rows(rows, self.shape[0], self.name)
@@ -186,9 +198,11 @@ class MatrixFile:
         return part
 
     def observed(self, index: ArrayLike) -> Array:
-        """``(len(index), d)``: the rows ``index`` of a partly observed matrix, with NaN for unobserved entries.
+        """``(len(index), d)``: the rows ``index`` of a partly observed matrix, with NaN for
+        unobserved entries.
 
-        These are the entries that a sparse file does not store (a stored zero counts as observed), or NaN in a dense file.
+        These are the entries that a sparse file does not store (a stored zero counts as observed),
+        or NaN in a dense file.
         """
         return self._select(index, missing=True)
 
@@ -203,11 +217,14 @@ class MatrixFile:
         try:
             return self._reader.rows(wanted, unstored)
         except MemoryError as error:
-            repair = "read fewer rows in each process (more ranks)"
-            raise ValueError(f"{self.name} does not fit into memory ({error}): {repair}") from error
+            raise ValueError(
+                f"{self.name} does not fit into memory ({error}): read fewer rows in each "
+                "process (more ranks)"
+            ) from error
 
     def _require_finite(self, block: Array, rows: Index | None, missing: bool = False) -> None:
-        """Raise unless all values are finite, or NaN where values may be ``missing``; the message has the place of the first wrong.
+        """Raise unless all values are finite, or NaN where values may be ``missing``; the message
+        has the place of the first wrong.
 
         ``rows`` are the numbers of the block's rows in the matrix (None: all of them).
         """
@@ -221,10 +238,10 @@ class MatrixFile:
         repair = LEAVE_OUT
         if nans == count:
             repair = self._reader.repair
-        kinds = f"{nans} NaN, {count - nans} infinite"
-        wrong = f"{count} of the {block.size} values read are not finite ({kinds})"
-        first = f"the first is {block[row, column]} at {place}"
-        raise ValueError(f"{self.name}: {wrong}; {first}. {repair}")
+        raise ValueError(
+            f"{self.name}: {count} of the {block.size} values read are not finite ({nans} NaN, "
+            f"{count - nans} infinite); the first is {block[row, column]} at {place}. {repair}"
+        )
 
     def matrix(self) -> Array:
         """Return all rows as a new float64 array, ``(m, d)``, C-contiguous."""
@@ -245,7 +262,8 @@ class MatrixFile:
 
     @cached_property
     def labels(self) -> Labels | None:
-        """``(m,)``: the labels that the file holds beside the matrix (SVMlight, the named column of a table), else None."""
+        """``(m,)``: the labels that the file holds beside the matrix (SVMlight, the named column of
+        a table), else None."""
         return self._reader.labels() if self._reader.has_both else None
 
 
@@ -255,7 +273,8 @@ def load_matrix(path: PathLike) -> Array:
 
 
 def load_labels(path: PathLike) -> Labels:
-    """``(m,)`` integers or strings: a 1-D array in ``.npy`` or ``.npz``, text with one label per line, or SVMlight's labels.
+    """``(m,)`` integers or strings: a 1-D array in ``.npy`` or ``.npz``, text with one label per
+    line, or SVMlight's labels.
 
     Raises the errors of `MatrixFile`.
     """

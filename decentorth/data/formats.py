@@ -1,8 +1,10 @@
-"""The readers of NumPy's, SciPy's and SVMlight's files, and of idx, the format of MNIST and similar sets.
+"""The readers of NumPy's, SciPy's and SVMlight's files, and of idx, the format of MNIST and similar
+sets.
 
-An idx file has two zero bytes, the type of the numbers, the number of dimensions, the dimensions as 32-bit integers, then the
-numbers, the last dimension fastest; everything is big-endian, and perhaps compressed by gzip. A sample is the flattened array at
-one index of the first dimension; labels have one dimension. Bytes are returned unchanged, from 0 to 255.
+An idx file has two zero bytes, the type of the numbers, the number of dimensions, the dimensions as
+32-bit integers, then the numbers, the last dimension fastest; everything is big-endian, and perhaps
+compressed by gzip. A sample is the flattened array at one index of the first dimension; labels have
+one dimension. Bytes are returned unchanged, from 0 to 255.
 """
 
 from __future__ import annotations
@@ -17,7 +19,15 @@ import numpy as np
 
 from decentorth.data.arrays import Content
 from decentorth.data.optional import needing
-from topologies.matrix_files import is_sparse, npy_array, npz_array, npz_keys, read_matrix, reading, require_unpacked
+from topologies.matrix_files import (
+    is_sparse,
+    npy_array,
+    npz_array,
+    npz_keys,
+    read_matrix,
+    reading,
+    require_unpacked,
+)
 from topologies.words import suggestion
 
 _SHOWN = 20
@@ -28,13 +38,15 @@ _IDX = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: "
 
 
 def chosen(path: Path, key: str | None, names: Sequence[str]) -> str:
-    """The name of the only array of a file, or ``key``; ValueError if there are several, or none of that name."""
+    """The name of the only array of a file, or ``key``; ValueError if there are several, or none of
+    that name."""
     listed = ", ".join([*map(repr, names[:_SHOWN]), *["..."] * (len(names) > _SHOWN)])
     if not names:
         raise ValueError(f"{path} is empty: it holds no array")
     if key is None and len(names) > 1:
-        repair = f"choose one, as in {path}:{names[0]}"
-        raise ValueError(f"{path} holds {len(names)} arrays, {listed}: {repair}")
+        raise ValueError(
+            f"{path} holds {len(names)} arrays, {listed}: choose one, as in {path}:{names[0]}"
+        )
     if key is not None and key not in names:
         near = suggestion(key, names) or ";"
         raise ValueError(f"{path} holds no array {key!r}{near} it holds {listed}")
@@ -69,7 +81,8 @@ def looks_like_svmlight(path: Path) -> bool:
 def svmlight(path: Path) -> Content:
     """Features and labels in SVMlight format, ``label index:value ...``, through scikit-learn.
 
-    Indices count from 1, or from 0 if one of them is 0; the largest one in this file is the number of columns.
+    Indices count from 1, or from 0 if one of them is 0; the largest one in this file is the number
+    of columns.
     """
     with needing("scikit-learn", f"reading {path} (SVMlight format)", "data"):
         from sklearn.datasets import load_svmlight_file
@@ -98,8 +111,10 @@ def idx(path: Path) -> Content:
         else:
             content = np.asarray(np.memmap(path, np.uint8, "r"))[offset:]
         if len(shape) != start[3] or len(content) != promised:
-            wrong = f"its header promises {promised} bytes, shape {shape} of {kind}"
-            raise ValueError(f"it is truncated or too long: {wrong}")
+            raise ValueError(
+                f"it is truncated or too long: its header promises {promised} bytes, shape "
+                f"{shape} of {kind}"
+            )
     array = content.view(kind).reshape(shape)
     if array.ndim > 2:
         array = array.reshape(shape[0], math.prod(shape[1:]))

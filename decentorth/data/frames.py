@@ -29,7 +29,8 @@ def split_frame(
     *,
     drop_missing: bool = False,
 ) -> dict[Hashable, Array]:
-    """The samples of each agent in a frame of pandas or polars: an agent for each value of the column ``by``.
+    """The samples of each agent in a frame of pandas or polars: an agent for each value of the
+    column ``by``.
 
     Parameters
     ----------
@@ -45,13 +46,14 @@ def split_frame(
     Returns
     -------
     dict
-        For each value of ``by``, in sorted order, a float64 array ``(m_i, len(columns))``; ``list(parts.values())`` are the data
-        of a problem.
+        For each value of ``by``, in sorted order, a float64 array ``(m_i, len(columns))``;
+        ``list(parts.values())`` are the data of a problem.
 
     Raises
     ------
     ValueError, TypeError
-        There is no such column, one does not hold real numbers, a value is missing or infinite, or no row is left.
+        There is no such column, one does not hold real numbers, a value is missing or infinite, or
+        no row is left.
     """
     known = list(frame.columns)
     chosen = [name for name in known if name != by] if not columns else list(columns)
@@ -68,8 +70,10 @@ def split_frame(
         (infinite, "an infinite", f". {LEAVE_OUT}"),
     ):
         if rows.any():
-            first = f"the first is row {rows.argmax()} (counted from 0)"
-            raise ValueError(f"{int(rows.sum())} rows have {what} value, {first}{cure}")
+            raise ValueError(
+                f"{int(rows.sum())} rows have {what} value, the first is row {rows.argmax()} "
+                f"(counted from 0){cure}"
+            )
     if missing.all():
         raise ValueError("the frame holds no rows without missing values")
     agents, values = agents[~missing], values[~missing]
@@ -79,7 +83,8 @@ def split_frame(
 
 
 def frame_rows(site: str, frame: Frame, columns: Columns) -> Array:
-    """``(m_i, d)``: the samples of a site in the columns of a frame; a ValueError or TypeError names site, row label and column."""
+    """``(m_i, d)``: the samples of a site in the columns of a frame; a ValueError or TypeError
+    names site, row label and column."""
     names = {str(name): name for name in frame.columns}
     try:
         chosen = [names[name] for name in columns.samples]
@@ -95,15 +100,18 @@ def frame_rows(site: str, frame: Frame, columns: Columns) -> Array:
     bad = np.argwhere(np.isinf(values) if columns.keep_missing else ~np.isfinite(values))
     if bad.size:
         row, column = bad[0].tolist()
-        where = f"row {labels[row]}, column {columns.samples[column]!r}"
-        raise ValueError(f"{site}: {where} is {values[row, column]}. {DROP}")
+        raise ValueError(
+            f"{site}: row {labels[row]}, column {columns.samples[column]!r} is "
+            f"{values[row, column]}. {DROP}"
+        )
     if not len(values):
         raise ValueError(f"{site} holds no rows{' without a missing value' * columns.drop_missing}")
     return values
 
 
 def _numbers(frame: Frame, names: Sequence[Any], cure: str = "choose those of numbers") -> Array:
-    """``(m, len(names))``: columns as numbers, NaN where a value is missing; a TypeError names one of another kind and its cure."""
+    """``(m, len(names))``: columns as numbers, NaN where a value is missing; a TypeError names one
+    of another kind and its cure."""
     values = np.empty((len(frame), len(names)))
     for place, name in enumerate(names):
         column = frame[name].to_numpy()
@@ -120,6 +128,9 @@ def _numbers(frame: Frame, names: Sequence[Any], cure: str = "choose those of nu
 
 
 def _missing(column: NDArray[Any]) -> NDArray[np.bool_]:
-    """True for each missing cell of a frame's column: None, and NaN, NaT and pandas.NA, which do not equal themselves."""
+    """True for each missing cell of a frame's column: None, and NaN, NaT and pandas.NA, which do
+    not equal themselves."""
     same = [cell is not None and cell == cell for cell in column]
-    return np.array([type(known) not in (bool, np.bool_) or not known for known in same], dtype=bool)
+    return np.array(
+        [type(known) not in (bool, np.bool_) or not known for known in same], dtype=bool
+    )

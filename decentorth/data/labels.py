@@ -11,7 +11,8 @@ Labels = NDArray[np.int64] | NDArray[np.str_]
 def as_labels(values: ArrayLike, what: str = "labels") -> Labels:
     """``(m,)``: the labels as int64 or as strings; integral floating-point numbers are accepted.
 
-    A TypeError or ValueError says what else was found, or that there is no label or more than one dimension.
+    A TypeError or ValueError says what else was found, or that there is no label or more than one
+    dimension.
     """
     given = np.asarray(values)
     if given.ndim != 1:
@@ -28,11 +29,14 @@ def as_labels(values: ArrayLike, what: str = "labels") -> Labels:
     if given.dtype.kind == "f":
         wrong = np.flatnonzero(~(np.abs(given) < 2.0**53) | (given != np.trunc(given)))
         if wrong.size:
-            found = f"label {wrong[0]} (counted from 0) is {given[wrong[0]]}"
-            raise ValueError(f"{what} must be integers or strings, but {found}")
+            raise ValueError(
+                f"{what} must be integers or strings, but label {wrong[0]} (counted from 0) is "
+                f"{given[wrong[0]]}"
+            )
     elif given.dtype.kind == "u" and given.max() > np.iinfo(np.int64).max:
-        largest = f"the largest is {given.max()}"
-        raise ValueError(f"{what} must fit in 64-bit signed integers, but {largest}")
+        raise ValueError(
+            f"{what} must fit in 64-bit signed integers, but the largest is {given.max()}"
+        )
     elif given.dtype.kind not in "biu":
         raise TypeError(f"{what} must be integers or strings, but the array holds {given.dtype}")
     return given.astype(np.int64)

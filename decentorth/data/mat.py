@@ -1,8 +1,9 @@
 """Matrices in MATLAB's ``.mat`` files, read by SciPy in a process of its own.
 
-SciPy's reader ends its process where the places of a damaged sparse matrix point outside of it, and takes as much memory as a
-compressed variable says that it needs. So a child reads the file, with limits of memory and time, and writes the matrix in NumPy's
-format. Its crash, like any other fault, becomes one line.
+SciPy's reader ends its process where the places of a damaged sparse matrix point outside of it, and
+takes as much memory as a compressed variable says that it needs. So a child reads the file, with
+limits of memory and time, and writes the matrix in NumPy's format. Its crash, like any other fault,
+becomes one line.
 """
 
 from __future__ import annotations
@@ -65,11 +66,13 @@ class MatReader(ArrayReader):
 
 
 def _read(path: Path, key: str, folder: str) -> list[Any]:
-    """Name, shape and class of the matrices; the one named ``key``, or the only one, is in ``folder`` then, if that is named."""
+    """Name, shape and class of the matrices; the one named ``key``, or the only one, is in
+    ``folder`` then, if that is named."""
     with path.open("rb") as file:
         if file.read(19) == b"MATLAB 7.3 MAT-file":
-            repair = f"save it in MATLAB by save('{path.name}', 'A', '-v7')"
-            raise ValueError(f"version 7.3 is not read: {repair}")
+            raise ValueError(
+                f"version 7.3 is not read: save it in MATLAB by save('{path.name}', 'A', '-v7')"
+            )
     limits = [str(SECONDS), str(max(MEMORY, EXPANSION * path.stat().st_size))]
     environ = {name: value for name, value in os.environ.items() if not name.startswith(_JOB)}
     environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # a thread takes memory

@@ -13,7 +13,9 @@ if sys.platform != "win32":
     import resource
 
 _BITS = (8, 16, 32, 64)
-NUMBERS = {"sparse", "double", "single", "logical"} | {f"{kind}{n}" for kind in ("int", "uint") for n in _BITS}
+NUMBERS = {"sparse", "double", "single", "logical"} | {
+    f"{kind}{n}" for kind in ("int", "uint") for n in _BITS
+}
 """MATLAB's classes of matrices of numbers."""
 
 
@@ -28,7 +30,8 @@ def limit(seconds: int, memory: int) -> None:
 
 
 def read(path: str, key: str, folder: str) -> list[Any]:
-    """Save the matrix named ``key``, or the only one, in ``folder`` if that is named; return name, shape and class of each."""
+    """Save the matrix named ``key``, or the only one, in ``folder`` if that is named; return name,
+    shape and class of each."""
     every: list[Any] = [one for one in io.whosmat(path) if one[2] in NUMBERS]
     names = [name for name, _, _ in every]
     wanted = key

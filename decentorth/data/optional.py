@@ -1,4 +1,5 @@
-"""The errors of imports of libraries that come with an extra, which name the command to install it."""
+"""The errors of imports of libraries that come with an extra, which name the command to install
+it."""
 
 from __future__ import annotations
 
@@ -16,6 +17,5 @@ def needing(library: str, what: str, extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        repair = f'pip install "decentorth[{extra}]"'
-        wrong = f"{what} needs {library} ({error}): {repair}"
+        wrong = f'{what} needs {library} ({error}): pip install "decentorth[{extra}]"'
         raise ModuleNotFoundError(wrong, name=error.name) from error

@@ -1,8 +1,9 @@
 """Partitions of m samples over n agents.
 
-Each function returns a list of ``n_agents`` int64 arrays of sample numbers, **sorted ascending within an agent**; every sample
-belongs to exactly one agent and every agent has at least one. All are pure functions of their arguments and of a seed, so every
-rank computes the same partition without communication. A ValueError or TypeError says that there are too few samples, that labels
+Each function returns a list of ``n_agents`` int64 arrays of sample numbers, **sorted ascending
+within an agent**; every sample belongs to exactly one agent and every agent has at least one. All
+are pure functions of their arguments and of a seed, so every rank computes the same partition
+without communication. A ValueError or TypeError says that there are too few samples, that labels
 are not integers or strings, one per sample, or that alpha is not in (0, 1e12].
 """
 
@@ -33,8 +34,10 @@ def _require_counts(m: int, n_agents: int) -> None:
     if operator.index(n_agents) < 1:
         raise ValueError(f"n_agents must be 1 or more, but is {n_agents}")
     if operator.index(m) < n_agents:
-        wrong = f"{n_agents} agents with at least 1 each need {n_agents} samples"
-        raise ValueError(f"{wrong}, but there are {m}: use fewer agents")
+        raise ValueError(
+            f"{n_agents} agents with at least 1 each need {n_agents} samples, but there are {m}: "
+            "use fewer agents"
+        )
 
 
 def _cut(order: Index, n_agents: int) -> list[Index]:
@@ -53,7 +56,8 @@ def even(m: int, n_agents: int, seed: int = 0, shuffle: bool = True) -> list[Ind
 
 
 def by_label(labels: ArrayLike, n_agents: int, seed: int = 0) -> list[Index]:
-    """Equal shares of the samples sorted by label, and within a label shuffled by ``seed``: the heterogeneous extreme."""
+    """Equal shares of the samples sorted by label, and within a label shuffled by ``seed``: the
+    heterogeneous extreme."""
     known = as_labels(labels)
     _require_counts(known.size, n_agents)
     order = _generator(seed).permutation(known.size)
@@ -61,12 +65,13 @@ def by_label(labels: ArrayLike, n_agents: int, seed: int = 0) -> list[Index]:
 
 
 def dirichlet(labels: ArrayLike, n_agents: int, alpha: float, seed: int = 0) -> list[Index]:
-    """Each label's samples in shares drawn from a symmetric Dirichlet(alpha) distribution over the agents.
+    """Each label's samples in shares drawn from a symmetric Dirichlet(alpha) distribution over the
+    agents.
 
-    Small ``alpha`` gives each label to few agents, large ``alpha`` gives every agent the same mixture. A label's shares are
-    rounded to whole samples by largest remainder. An agent without samples then takes one from the largest agent, of
-    that agent's most frequent label; the usual repair, to draw again until every agent has enough, may never end for small
-    ``alpha``.
+    Small ``alpha`` gives each label to few agents, large ``alpha`` gives every agent the same
+    mixture. A label's shares are rounded to whole samples by largest remainder. An agent without
+    samples then takes one from the largest agent, of that agent's most frequent label; the usual
+    repair, to draw again until every agent has enough, may never end for small ``alpha``.
 
     References
     ----------
@@ -89,18 +94,21 @@ def dirichlet(labels: ArrayLike, n_agents: int, alpha: float, seed: int = 0) -> 
 
 
 def by_column(labels: ArrayLike, n_agents: int) -> list[Index]:
-    """An agent for each label, in the sorted order of the labels: a station, a hospital or a user has its own samples."""
+    """An agent for each label, in the sorted order of the labels: a station, a hospital or a user
+    has its own samples."""
     known, owner = np.unique(as_labels(labels), return_inverse=True)
     if len(known) != n_agents:
         some = ", ".join([*map(str, known[:5].tolist()), *["..."] * (len(known) > 5)])
-        wrong = f"there are {len(known)} different labels ({some})"
-        each = f"'by-column' has an agent for each: n_agents must be {len(known)}, not {n_agents}"
-        raise ValueError(f"{wrong}, and the partition {each}")
+        raise ValueError(
+            f"there are {len(known)} different labels ({some}), and the partition 'by-column' has "
+            f"an agent for each: n_agents must be {len(known)}, not {n_agents}"
+        )
     return [np.flatnonzero(owner == number) for number in range(n_agents)]
 
 
 def _whole(shares: Array, sizes: Index) -> Index:
-    """The ``shares`` (labels, agents), rounded by largest remainder to integers whose rows sum to ``sizes``."""
+    """The ``shares`` (labels, agents), rounded by largest remainder to integers whose rows sum to
+    ``sizes``."""
     counts = np.floor(shares).astype(np.int64)
     order = np.argsort(counts - shares, axis=1, kind="stable")
     for row, first, missing in zip(counts, order, sizes - counts.sum(1), strict=True):
@@ -109,7 +117,8 @@ def _whole(shares: Array, sizes: Index) -> Index:
 
 
 def _fill_up(counts: Index) -> None:
-    """Move single samples, in place, from the largest agent to the smallest until no column of ``counts`` is zero."""
+    """Move single samples, in place, from the largest agent to the smallest until no column of
+    ``counts`` is zero."""
     totals = counts.sum(0)
     while totals.min() < 1:
         giver, taker = totals.argmax(), totals.argmin()
@@ -131,7 +140,8 @@ def partition(
 ) -> list[Index]:
     """The partition named ``kind``, one of `KINDS`, of ``m`` samples.
 
-    ``labels``, ``m`` in number, are for all but ``"even"``, ``alpha`` for ``"dirichlet"``, ``shuffle`` for ``"even"``.
+    ``labels``, ``m`` in number, are for all but ``"even"``, ``alpha`` for ``"dirichlet"``,
+    ``shuffle`` for ``"even"``.
     """
     if kind not in KINDS:
         near = suggestion(kind, KINDS) or ";"
@@ -139,12 +149,15 @@ def partition(
     if kind == "even":
         return even(m, n_agents, seed, shuffle)
     if labels is None:
-        wrong = "needs `labels`, one per sample, but there are none: give them, or use 'even'"
-        raise ValueError(f"the partition {kind!r} {wrong}")
+        raise ValueError(
+            f"the partition {kind!r} needs `labels`, one per sample, but there are none: give "
+            "them, or use 'even'"
+        )
     known = as_labels(labels)
     if known.size != m:
-        found = f"{known.size} labels and {m} samples"
-        raise ValueError(f"labels must be as many as samples, but there are {found}")
+        raise ValueError(
+            f"labels must be as many as samples, but there are {known.size} labels and {m} samples"
+        )
     if kind == "by-column":
         return by_column(known, n_agents)
     if kind == "by-label":

@@ -1,4 +1,5 @@
-"""The samples of sites, one for each agent: their files, and tables whose columns are matched by name."""
+"""The samples of sites, one for each agent: their files, and tables whose columns are matched by
+name."""
 
 from __future__ import annotations
 
@@ -29,13 +30,14 @@ _ARCHIVE = re.compile(r"(?i)(\.(?:npz|mat)):.*$")
 
 
 def site_files(spec: str, n_agents: int | None = None) -> tuple[str, ...]:
-    """The files that ``spec`` names, one for each site; none where it names a single file or a bundled set.
+    """The files that ``spec`` names, one for each site; none where it names a single file or a
+    bundled set.
 
     Parameters
     ----------
     spec
-        Files with commas between them, in their order; or a folder, a pattern (``sites/*.csv``) or a name with ``{agent}``, in
-        natural order.
+        Files with commas between them, in their order; or a folder, a pattern (``sites/*.csv``) or
+        a name with ``{agent}``, in natural order.
     n_agents
         With ``{agent}`` and fewer files in reach, the files of the agents 0 to ``n_agents - 1``.
 
@@ -61,8 +63,10 @@ def site_files(spec: str, n_agents: int | None = None) -> tuple[str, ...]:
     else:
         return ()
     if not found:
-        repair = "give those of the sites, as north.csv,south.csv"
-        raise ValueError(f"data {spec!r} names no file, seen from {Path.cwd()}: {repair}")
+        raise ValueError(
+            f"data {spec!r} names no file, seen from {Path.cwd()}: give those of the sites, as "
+            "north.csv,south.csv"
+        )
     return _named_apart(sorted(found, key=_natural))
 
 
@@ -115,8 +119,10 @@ class SiteTable(NamedTuple):
         site, known, width = f"site {name}", None, 0
         match samples:
             case None:
-                repair = "give them, or their file"
-                raise ValueError(f"{site} belongs to this rank, and its samples are None here: {repair}")
+                raise ValueError(
+                    f"{site} belongs to this rank, and its samples are None here: give them, or "
+                    "their file"
+                )
             case str() | os.PathLike():
                 file = os.fspath(samples)
                 if (found := table(file)) is not None:
@@ -149,8 +155,10 @@ class SiteTable(NamedTuple):
                 wrong = f"{without.site} lacks names of columns, and {beside.site} has"
                 raise ValueError(f"{wrong}: give all sites a line of names")
             if self.width != first.width:
-                theirs = f"{first.site} has {first.width}: give all the same"
-                raise ValueError(f"{self.site} has {self.width} columns, and {theirs}")
+                raise ValueError(
+                    f"{self.site} has {self.width} columns, and {first.site} has {first.width}: "
+                    "give all the same"
+                )
             return
         wanted, own = first.chosen(columns), self.chosen(columns)
         others = [name for name in self.known if name not in wanted]
@@ -181,19 +189,24 @@ def column_names(data: str, columns: Columns) -> tuple[str, ...]:
 def sites_of(sites: Any) -> tuple[list[tuple[str, Any]], tuple[str, ...]]:
     """The name and the samples of each site, and the names where they have any, else none.
 
-    ``sites`` is a dictionary from names to samples, a list or generator of samples, or a text for `site_files`.
+    ``sites`` is a dictionary from names to samples, a list or generator of samples, or a text for
+    `site_files`.
     """
     match sites:
         case str() | os.PathLike():
             sites = site_files(os.fspath(sites)) or (os.fspath(sites),)
         case Frame():
-            repair = "give a dictionary of frames, as data.split_frame(frame, by=...) makes it"
-            raise TypeError(f"sites is one frame: {repair}")
+            raise TypeError(
+                "sites is one frame: give a dictionary of frames, as data.split_frame(frame, "
+                "by=...) makes it"
+            )
         case Mapping():
             given = [(str(name), samples) for name, samples in sites.items()]
             return given, tuple(name for name, _ in given)
         case _ if callable(sites):
-            raise TypeError("sites is a function: give it to from_loader, with the number of agents")
+            raise TypeError(
+                "sites is a function: give it to from_loader, with the number of agents"
+            )
     every = list(sites)
     if every and all(isinstance(one, str | os.PathLike) for one in every):
         files = _named_apart(map(os.fspath, every))
@@ -248,8 +261,10 @@ class Sites:
     def __init__(self, entries: Callable[[slice], Sequence[View]], columns: Columns) -> None:
         for name, given in columns._asdict().items():
             if name != "label" and isinstance(given, str):
-                form = f"must be a tuple of names, such as {(given,)!r}"
-                raise TypeError(f"{name} of Columns {form}, got {given!r}")
+                raise TypeError(
+                    f"{name} of Columns must be a tuple of names, such as {(given,)!r}, got "
+                    f"{given!r}"
+                )
         self._entries, self._columns = entries, columns
         self._agents: slice | None = None
         self._views: list[Matched] = []
@@ -271,7 +286,8 @@ class Sites:
         self._agents = agents
 
     def read(self, agents: slice, collective: Collective) -> list[Samples]:
-        """For each view the samples of the sites ``agents``, and the columns' names, if any; called by all ranks."""
+        """For each view the samples of the sites ``agents``, and the columns' names, if any; called
+        by all ranks."""
         self.open(agents, collective)
         views, self._views, self._agents = self._views, [], None
         found: list[Samples] = []
@@ -282,7 +298,8 @@ class Sites:
 
 
 def _matched(given: View, columns: Columns, agents: slice, collective: Collective) -> Matched:
-    """The sites ``agents`` and the columns that are read of them, in the order of those of the first site."""
+    """The sites ``agents`` and the columns that are read of them, in the order of those of the
+    first site."""
     with collective.together():
         tables = [SiteTable.of(*given[agent]) for agent in range(agents.start, agents.stop)]
     first = [tables[0].site, tables[0].known, tables[0].width] if agents.start == 0 else None
@@ -294,8 +311,9 @@ def _matched(given: View, columns: Columns, agents: slice, collective: Collectiv
     leading = tables[0]._replace(site=site, known=known_there, width=width)
     with collective.together():
         if names is None and columns.by_name:
-            leave = f"leave out {columns.given()}, which is for tables"
-            raise ValueError(f"{site} lacks names of columns: {leave}")
+            raise ValueError(
+                f"{site} lacks names of columns: leave out {columns.given()}, which is for tables"
+            )
         for name in columns.exclude:
             if not any(name in found for _, found in every):
                 near = suggestion(name, leading.known or ())

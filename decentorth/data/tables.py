@@ -1,8 +1,9 @@
-"""Tables with named columns: delimited text with a line of names, and Parquet (needs the extra ``tables``).
+"""Tables with named columns: delimited text with a line of names, and Parquet (needs the extra
+``tables``).
 
-Without a line of names the columns of text are called 1, 2 and so on. A cell that is empty, NA, N/A, NaN, null or none is
-missing. Text is read as a stream, Parquet by row groups, of which those without a
-wanted row are skipped.
+Without a line of names the columns of text are called 1, 2 and so on. A cell that is empty, NA,
+N/A, NaN, null or none is missing. Text is read as a stream, Parquet by row groups, of which those
+without a wanted row are skipped.
 """
 
 from __future__ import annotations
@@ -106,7 +107,8 @@ class Table(Reader):
 
     @abstractmethod
     def _cells(self, places: Sequence[int], wanted: Index | None) -> Rows:
-        """The numbers of the ``wanted`` rows (sorted; None: all) and, in the columns at ``places``, their cells."""
+        """The numbers of the ``wanted`` rows (sorted; None: all) and, in the columns at ``places``,
+        their cells."""
 
     def place_of(self, row: int, name: str) -> str:
         """Describe a cell of the row with this number, counted from 0."""
@@ -124,7 +126,8 @@ class Table(Reader):
         raise ValueError(f"{self.path} has {wrong} its columns are {listed}")
 
     def numbers(self, names: Sequence[str], wanted: Index | None = None) -> Array:
-        """``(k, len(names))``: the wanted rows of some columns as numbers, NaN where a cell is missing."""
+        """``(k, len(names))``: the wanted rows of some columns as numbers, NaN where a cell is
+        missing."""
         rows = self._cells([self.number(name) for name in names], wanted)
         found = chain.from_iterable(self._row(row, cells, names) for row, cells in rows)
         return np.fromiter(found, np.float64).reshape(-1, len(names))
@@ -136,14 +139,16 @@ class Table(Reader):
             texts = [place for place, cell in enumerate(cells) if _number(cell) is None]
             first, out = texts[0], tuple(names[place] for place in texts)
             raise ValueError(
-                f"{self.path}: {self.place_of(row, names[first])}: {shown(str(cells[first]).strip())} is not a number; "
-                f"leave such columns out, exclude={(*self.columns.exclude, *out)!r}, "
-                f"or take this one as that of the labels, label={names[first]!r}"
+                f"{self.path}: {self.place_of(row, names[first])}: "
+                f"{shown(str(cells[first]).strip())} is not a number; leave such columns out, "
+                f"exclude={(*self.columns.exclude, *out)!r}, or take this one as that of the "
+                f"labels, label={names[first]!r}"
             )
         return numbers
 
     def words(self, name: str, wanted: Index | None = None, repair: str = LEAVE_OUT) -> Labels:
-        """``(k,)``: the wanted cells of a column as labels, integers if all are; none may be missing."""
+        """``(k,)``: the wanted cells of a column as labels, integers if all are; none may be
+        missing."""
         texts: list[str] = []
         for row, (cell,) in self._cells([self.number(name)], wanted):
             if _is_missing(cell):
@@ -200,8 +205,9 @@ class Table(Reader):
         require(8.0 * len(needed) * len(self.samples), "the matrix")
         block = self.numbers(self.samples, needed)
         if len(block) != len(needed):
-            there = f"{len(block)} of {len(needed)} rows are there"
-            raise ValueError(f"{self.path} is truncated: {there}")
+            raise ValueError(
+                f"{self.path} is truncated: {len(block)} of {len(needed)} rows are there"
+            )
         return block
 
     @property
@@ -213,8 +219,10 @@ class Table(Reader):
         if self.columns.label is not None:
             return self.words(self.columns.label, self._kept, DROP)
         if len(self.names) > 1:
-            cure = f"name that of the labels, as label={self.names[-1]!r}"
-            raise ValueError(f"{self.path} has {len(self.names)} columns: {cure}")
+            raise ValueError(
+                f"{self.path} has {len(self.names)} columns: name that of the labels, as "
+                f"label={self.names[-1]!r}"
+            )
         return self.words(self.names[0])
 
 
@@ -245,7 +253,8 @@ class TextTable(Table):
 
     @cached_property
     def _start(self) -> tuple[int, str, tuple[str, ...], bool]:
-        """The number of lines before the first row or line of names, the delimiter, the names, and True if a line has them."""
+        """The number of lines before the first row or line of names, the delimiter, the names, and
+        True if a line has them."""
         about_lines(self.path)
         with self.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
             for before, line in enumerate(file):
@@ -281,8 +290,10 @@ class TextTable(Table):
                     if len(fields) == len(names):
                         yield line, fields
                     elif any(map(str.strip, fields)):
-                        wrong = f"{len(fields)} columns, but there are {len(names)} names"
-                        raise ValueError(f"{self.path}: line {line} has {wrong}")
+                        raise ValueError(
+                            f"{self.path}: line {line} has {len(fields)} columns, but there are "
+                            f"{len(names)} names"
+                        )
             except csv.Error as error:
                 line = before + headed + reader.line_num
                 raise ValueError(f"{self.path}: line {line}: {error}") from error
@@ -349,8 +360,10 @@ def triplets(table: Table) -> Content:
     """
     names = table.columns.samples or table.names[:3]
     if len(names) != 3:
-        found = f"but has {', '.join(names)}"
-        raise ValueError(f"{table.path} must have three columns, of users, items and values, {found}")
+        raise ValueError(
+            f"{table.path} must have three columns, of users, items and values, but has "
+            f"{', '.join(names)}"
+        )
     if not table.count():
         raise ValueError(f"{table.path} is empty: it holds no rows")
     users, user = np.unique(table.words(names[0]), return_inverse=True)
@@ -363,6 +376,8 @@ def triplets(table: Table) -> Content:
     _, first = np.unique(user * len(items) + item, return_index=True)
     if len(first) < len(values):
         twice = np.setdiff1d(np.arange(len(values)), first)[0]
-        same = "has a user and an item that an earlier row has: leave one"
-        raise ValueError(f"{table.path}: row {twice} (counted from 0) {same}")
+        raise ValueError(
+            f"{table.path}: row {twice} (counted from 0) has a user and an item that an earlier "
+            "row has: leave one"
+        )
     return Content(sparse.coo_array((values, (user, item)), shape=(len(users), len(items))))

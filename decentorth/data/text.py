@@ -1,9 +1,9 @@
 """Matrices and labels in delimited text: ``.csv``, ``.tsv`` and ``.txt``.
 
-The full format: one row per line, columns separated by semicolons, tabs, commas or white space, the first of these that
-occurs in the first row of numbers. Blank lines are ignored. The file may begin with comment lines (``#``) and then one
-header line, which is a line of names: letters, and no column that is a number. Numbers are decimal and are rounded correctly to
-float64.
+The full format: one row per line, columns separated by semicolons, tabs, commas or white space, the
+first of these that occurs in the first row of numbers. Blank lines are ignored. The file may begin
+with comment lines (``#``) and then one header line, which is a line of names: letters, and no
+column that is a number. Numbers are decimal and are rounded correctly to float64.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class _Layout(NamedTuple):
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The pairs ``(number counted from 1, text)`` of the lines that are not blank, after the leading comments."""
+    """The pairs ``(number counted from 1, text)`` of the lines that are not blank, after the
+    leading comments."""
     with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
         leading = True
         for number, line in enumerate(file, 1):
@@ -55,7 +56,8 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def about_lines(path: Path) -> int:
-    """The number of lines of a text, estimated from its size and the lengths of its first lines; ValueError for zero bytes."""
+    """The number of lines of a text, estimated from its size and the lengths of its first lines;
+    ValueError for zero bytes."""
     with path.open("rb") as file:
         head = file.read(_HEAD)
     if b"\0" in head:
@@ -82,12 +84,15 @@ def shown(text: str) -> str:
 
 
 def text_labels(texts: Sequence[str], path: Path) -> Labels:
-    """``(m,)``: the labels in a file, integers if all are, else strings; ValueError where one is not in UTF-8."""
+    """``(m,)``: the labels in a file, integers if all are, else strings; ValueError where one is
+    not in UTF-8."""
     if all(map(INTEGER.fullmatch, texts)):
         return np.array([int(text) for text in texts], dtype=np.int64)
     wrong = next((text for text in texts if not text.isascii() and _UNDECODED.search(text)), None)
     if wrong is not None:
-        raise ValueError(f"{path}: the label {shown(wrong)} is not in UTF-8: save the file as UTF-8")
+        raise ValueError(
+            f"{path}: the label {shown(wrong)} is not in UTF-8: save the file as UTF-8"
+        )
     with reading(path):
         longest = max(map(len, texts))  # an array has room for it in each cell
         require_unpacked(4 * len(texts) * longest, path.stat().st_size)
@@ -113,13 +118,17 @@ class TextReader(Reader):
             return _Layout(number, delimiter_of(text), len(fields), numbers)
         first, row = next(lines, (0, ""))
         if not first:
-            wrong = f"line {number} ({shown(text)}) holds no number, and no line follows"
-            raise ValueError(f"{self.path} is empty: {wrong}")
+            raise ValueError(
+                f"{self.path} is empty: line {number} ({shown(text)}) holds no number, and no "
+                "line follows"
+            )
         mark = delimiter_of(row)
         columns, names = len(row.split(mark)), [name.strip(' "') for name in text.split(mark)]
         if mark is not None and '"' not in text and len(names) != columns:
-            header = f"the header, line {number}, has {len(names)}"
-            raise ValueError(f"{self.path}: line {first} has {columns} columns, but {header}")
+            raise ValueError(
+                f"{self.path}: line {first} has {columns} columns, but the header, line "
+                f"{number}, has {len(names)}"
+            )
         return _Layout(first, mark, columns, tuple(names))
 
     def _data(self) -> Iterator[tuple[int, str]]:
@@ -159,15 +168,21 @@ class TextReader(Reader):
         for number, text in compress(self._data(), chosen.tobytes()):
             fields = text.split(mark)
             if len(fields) != columns:
-                raise ValueError(f"{self.path}: line {number} has {len(fields)} columns, but line {first} has {columns}")
+                raise ValueError(
+                    f"{self.path}: line {number} has {len(fields)} columns, but line {first} has "
+                    f"{columns}"
+                )
             if words := [column for column, field in enumerate(fields) if not is_number(field)]:
-                place = f"line {number}, column {words[0] + 1} (counted from 1)"
-                cure = f"leave such columns out, exclude={tuple(names[column] for column in words if column < len(names))!r}"
-                wrong = f"{shown(fields[words[0]])} is not a number; {cure}; a line of names holds no numbers"
-                raise ValueError(f"{self.path}: {place}: {wrong}")
+                raise ValueError(
+                    f"{self.path}: line {number}, column {words[0] + 1} (counted from 1): "
+                    f"{shown(fields[words[0]])} is not a number; leave such columns out, "
+                    f"exclude={tuple(names[column] for column in words if column < len(names))!r}; "
+                    "a line of names holds no numbers"
+                )
 
     def labels(self) -> Labels:
-        """The labels, one per line: all integers, or else strings; a header above integers is skipped."""
+        """The labels, one per line: all integers, or else strings; a header above integers is
+        skipped."""
         lines = list(_lines(self.path))
         if not lines:
             raise ValueError(f"{self.path} is empty: it holds no labels")

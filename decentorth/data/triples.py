@@ -1,12 +1,14 @@
-"""Knowledge graphs from files: one triple (head, relation, tail) of names per line, separated by tabs, as in FB15k and WN18RR.
+"""Knowledge graphs from files: one triple (head, relation, tail) of names per line, separated by
+tabs, as in FB15k and WN18RR.
 
-A single file has all triples. A folder has one file for each of ``train``, ``valid`` and ``test``, whose name is that word,
-or ends with it after ``-``, ``_`` or ``.``, before the extension ``.txt`` or ``.tsv`` (``train.txt``,
-``freebase_mtr100_mte100-train.txt``); only ``train`` is required. Blank lines are ignored; names may hold anything but tabs
-and line ends.
+A single file has all triples. A folder has one file for each of ``train``, ``valid`` and ``test``,
+whose name is that word, or ends with it after ``-``, ``_`` or ``.``, before the extension ``.txt``
+or ``.tsv`` (``train.txt``, ``freebase_mtr100_mte100-train.txt``); only ``train`` is required. Blank
+lines are ignored; names may hold anything but tabs and line ends.
 
-Files of OpenKE are recognised by their first line, the number of the triples; they may be called ``train2id.txt`` and so on, and
-must begin with that number then. In them a triple is head, *tail*, relation: three whole numbers, separated by blanks or tabs.
+Files of OpenKE are recognised by their first line, the number of the triples; they may be called
+``train2id.txt`` and so on, and must begin with that number then. In them a triple is head, *tail*,
+relation: three whole numbers, separated by blanks or tabs.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ _DIGITS = 18
 
 
 class Triples(NamedTuple):
-    """A knowledge graph: each part ``(N, 3)`` numbers of head, relation and tail, in the order of the lines.
+    """A knowledge graph: each part ``(N, 3)`` numbers of head, relation and tail, in the order of
+    the lines.
 
     Examples
     --------
@@ -58,8 +61,9 @@ class Triples(NamedTuple):
 def load_triples(path: str | os.PathLike[str]) -> Triples:
     """The knowledge graph at ``path``, a file (all of it ``train``) or a folder.
 
-    A FileNotFoundError says that ``path`` does not exist, or the folder lacks ``train``; a ValueError has the number of a line
-    that is not a triple, or says that there are two files for one part, a part without triples, or parts of different layouts.
+    A FileNotFoundError says that ``path`` does not exist, or the folder lacks ``train``; a
+    ValueError has the number of a line that is not a triple, or says that there are two files for
+    one part, a part without triples, or parts of different layouts.
     """
     place = Path(path).expanduser()
     require_existing(place, "file or folder")
@@ -69,8 +73,10 @@ def load_triples(path: str | os.PathLike[str]) -> Triples:
     numbered = {name: _is_numbered(file) for name, file in files.items()}
     if len(set(numbered.values())) > 1:
         names = {kind: files[name].name for name, kind in numbered.items()}
-        wrong = f"{names[True]} is in OpenKE's, which begins with the number of triples"
-        raise ValueError(f"{place} mixes two layouts: {wrong}, and {names[False]} is not: give all parts in one")
+        raise ValueError(
+            f"{place} mixes two layouts: {names[True]} is in OpenKE's, which begins with the "
+            f"number of triples, and {names[False]} is not: give all parts in one"
+        )
     found = dict.fromkeys(PARTS, np.empty((0, 3), dtype=np.int64))
     for part, file in files.items():
         lines = _numbered(file) if numbered[part] else _named(file)
@@ -88,7 +94,9 @@ def _parts(folder: Path) -> dict[str, Path]:
         fitting = list(filter(form.fullmatch, names))
         if len(fitting) > 1:
             several = " and ".join(fitting)
-            raise ValueError(f"{folder} has more than one file of {part} triples, {several}: leave one")
+            raise ValueError(
+                f"{folder} has more than one file of {part} triples, {several}: leave one"
+            )
         if fitting:
             files[part] = folder / fitting[0]
     if "train" not in files:
@@ -112,7 +120,8 @@ def _shown(text: str) -> str:
 
 
 def _is_numbered(file: Path) -> bool:
-    """True for OpenKE's layout: the first line is one whole number, or must be by the name of the file."""
+    """True for OpenKE's layout: the first line is one whole number, or must be by the name of the
+    file."""
     first = next(_lines(file), (1, ""))[1]
     return file.stem.endswith("2id") or _whole(first.strip())
 
@@ -138,8 +147,10 @@ def _named(file: Path) -> Iterator[Names]:
     for number, text in _lines(file):
         fields = text.split("\t")
         if len(fields) != 3 or not all(field.strip() for field in fields):
-            triple = "a head, a relation and a tail, separated by two tabs"
-            raise ValueError(f"{file}: line {number} must hold {triple}, but is {_shown(text)}")
+            raise ValueError(
+                f"{file}: line {number} must hold a head, a relation and a tail, separated by "
+                f"two tabs, but is {_shown(text)}"
+            )
         yield tuple(fields)
 
 
@@ -148,8 +159,10 @@ def _numbered(file: Path) -> Iterator[Names]:
     for number, text in _counted(file):
         fields = text.split()
         if len(fields) != 3 or not all(map(_whole, fields)):
-            triple = "the numbers of a head, a tail and a relation, in the order of OpenKE"
-            raise ValueError(f"{file}: line {number} must hold {triple}, but is {_shown(text)}")
+            raise ValueError(
+                f"{file}: line {number} must hold the numbers of a head, a tail and a relation, in "
+                f"the order of OpenKE, but is {_shown(text)}"
+            )
         head, tail, relation = (str(int(field)) for field in fields)
         yield head, relation, tail
 

@@ -1,4 +1,5 @@
-"""The base classes of the estimators: parameters, and the run of a method on data in one place or held by agents."""
+"""The base classes of the estimators: parameters, and the run of a method on data in one place or
+held by agents."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ from ..stopping import Consensus, GradientNorm, Rule
 FLOATS = (np.float64, np.float32)
 """The types of samples that are kept; others become the first."""
 ALONE = ("rgd", "landing", "generalized_landing")
-"""The methods of a single agent whose automatic step size is Barzilai-Borwein here, instead of their own."""
+"""The methods of a single agent whose automatic step size is Barzilai-Borwein here, instead of
+their own."""
 
 
 Directions = Array | None
@@ -78,15 +80,18 @@ class Entries(NamedTuple):
 class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """The parameters of all estimators, and the run of the method.
 
-    The class variables ``_alone`` and ``_together`` name the default methods for data in one place and for agents.
+    The class variables ``_alone`` and ``_together`` name the default methods for data in one place
+    and for agents.
 
     Parameters
     ----------
     scale
-        True to divide each column by its standard deviation over all samples, which are then in ``scale_``.
+        True to divide each column by its standard deviation over all samples, which are then in
+        ``scale_``.
     missing
-        ``"mean"`` for the mean of a column in place of its missing cells (NaN), whose number for each agent is then in
-        ``filled_``; ``"refuse"`` to refuse them. In a batch the mean is that of the samples seen.
+        ``"mean"`` for the mean of a column in place of its missing cells (NaN), whose number for
+        each agent is then in ``filled_``; ``"refuse"`` to refuse them. In a batch the mean is that
+        of the samples seen.
     """
 
     _alone: ClassVar[str] = "rgd"
@@ -146,7 +151,8 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return method
 
     def _rule(self) -> Rule:
-        """The stopping rule of a single agent; a ValueError or TypeError for a tolerance that is not positive."""
+        """The stopping rule of a single agent; a ValueError or TypeError for a tolerance that is
+        not positive."""
         limits = {"min_val": 0.0, "max_val": math.inf, "include_boundaries": "neither"}
         return GradientNorm(check_scalar(self.tol, "tol", Real, **limits))
 
@@ -155,13 +161,21 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return ""
 
     def _solve(
-        self, n_agents: int, build: Build, W: Any, features: bool = False, last: Directions = None, method: Any = None
+        self,
+        n_agents: int,
+        build: Build,
+        W: Any,
+        features: bool = False,
+        last: Directions = None,
+        method: Any = None,
     ) -> tuple[Array, Result]:
-        """Run the method until the metric and the consensus error are at most ``tol``; warn if that fails; sets ``n_iter_``.
+        """Run the method until the metric and the consensus error are at most ``tol``; warn if that
+        fails; sets ``n_iter_``.
 
-        ``build`` gives the problem of a rank's agents, once. The run starts at the feasible point nearest to that of ``last``
-        directions. ``method`` replaces the algorithm. Returns the feasible point nearest to the agents' mean, the same on every
-        rank, and the result. Sets ``history_`` and ``communication_`` too.
+        ``build`` gives the problem of a rank's agents, once. The run starts at the feasible point
+        nearest to that of ``last`` directions. ``method`` replaces the algorithm. Returns the
+        feasible point nearest to the agents' mean, the same on every rank, and the result. Sets
+        ``history_`` and ``communication_`` too.
         """
         check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
         alone = W is None
@@ -183,12 +197,16 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         if result.status == "interrupted":  # an estimator of half the iterations is not fitted
             raise KeyboardInterrupt(result.message)
         if result.status == "diverged":
-            raise ArithmeticError(f"{result.message}: give a smaller step_size than {self.step_size!r}")
+            raise ArithmeticError(
+                f"{result.message}: give a smaller step_size than {self.step_size!r}"
+            )
         if not result.converged:
-            measure = f"{self._slope.replace('_', ' ')} of {row.values[self._slope]:.1e}"
             warnings.warn(
-                f"{type(self).__name__} stopped after {row.iteration} iterations at a {measure}, above "
-                f"tol = {self.tol:g}: {self._advice(result.problem)}raise max_iter or tol",
+                (
+                    f"{type(self).__name__} stopped after {row.iteration} iterations at a "
+                    f"{self._slope.replace('_', ' ')} of {row.values[self._slope]:.1e}, above "
+                    f"tol = {self.tol:g}: {self._advice(result.problem)}raise max_iter or tol"
+                ),
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -208,7 +226,9 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
                 point = np.ascontiguousarray(self._point(last, problem))
                 if point.shape != problem.shape:
                     rank = self.n_components_
-                    raise ValueError(f"warm_start continues from {rank} components: set n_components={rank}")
+                    raise ValueError(
+                        f"warm_start continues from {rank} components: set n_components={rank}"
+                    )
                 (first,) = problem.constraint.project(point[None])
                 problem.start = lambda seed: first
             return problem
@@ -220,16 +240,21 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return last.T
 
     def _solve_features(self, problem: SplitPencil, W: Any) -> tuple[Array, Result]:
-        """``(d, r)``: the rows of all agents that hold features, and the result; sets ``certificate_`` too."""
-        _, result = self._solve(problem.n_agents, lambda own, _: problem.restrict(own), W, features=True)
+        """``(d, r)``: the rows of all agents that hold features, and the result; sets
+        ``certificate_`` too."""
+        _, result = self._solve(
+            problem.n_agents, lambda own, _: problem.restrict(own), W, features=True
+        )
         result, self.certificate_ = certify(result)
         split: Any = result.problem
         return split.joined(result.x, result.collective), result
 
     def _entries(self, agents: object, pairs: bool = False) -> Entries:
-        """The entry of each agent, which may be None for the agents of other ranks; sets ``sites_``.
+        """The entry of each agent, which may be None for the agents of other ranks; sets
+        ``sites_``.
 
-        A single entry, an array or with ``pairs`` a tuple of two, is that of this rank, where each of several ranks has one agent.
+        A single entry, an array or with ``pairs`` a tuple of two, is that of this rank, where each
+        of several ranks has one agent.
         """
         communicator, first = connect(), agents
         size = communicator.size
@@ -247,10 +272,15 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         with entries.together():
             for agent, entry in enumerate(given[own], own.start):
                 if entry is None:
-                    where = f"None on rank {collective.rank}, which holds it"
-                    raise ValueError(f"the entry of agent {agent} is {where}: give it there")
+                    raise ValueError(
+                        f"the entry of agent {agent} is None on rank {collective.rank}, which "
+                        "holds it: give it there"
+                    )
                 if pairs and len(entry) != 2:
-                    raise ValueError(f"an agent holds a pair (X_i, y_i), got {len(entry)} arrays of agent {agent}")
+                    raise ValueError(
+                        f"an agent holds a pair (X_i, y_i), got {len(entry)} arrays of agent "
+                        f"{agent}"
+                    )
         return entries
 
     def _features(self, name: str, entries: Entries) -> list[Array]:
@@ -262,10 +292,11 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return parts
 
     def _agents(self, name: str, entries: Entries) -> list[Any]:
-        """Check all agents' samples together; sets ``n_features_in_`` and, from data frames, ``feature_names_in_``.
+        """Check all agents' samples together; sets ``n_features_in_`` and, from data frames,
+        ``feature_names_in_``.
 
-        Where a rank gives None for the agents of others, all are checked by their ranks, and None stays in the list. Also sets
-        ``_counts``, the number of samples of each agent.
+        Where a rank gives None for the agents of others, all are checked by their ranks, and None
+        stays in the list. Also sets ``_counts``, the number of samples of each agent.
         """
         own = entries.own
         mine = entries.given[own]
@@ -278,7 +309,9 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             same_columns(name, checked[own], own.start)
             same_names(name, mine, own.start)
             validate_data(self, mine[0], skip_check_array=True)
-        entries.collective.same(f"the columns of {name}", repr((self.n_features_in_, self._names)).encode())
+        entries.collective.same(
+            f"the columns of {name}", repr((self.n_features_in_, self._names)).encode()
+        )
         self._counts: list[int] = entries.joined([len(one) for one in checked[own]])
         return checked
 
@@ -288,7 +321,8 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return [*map(str, vars(self).get("feature_names_in_", ()))]
 
     def _last(self, warm_start: bool, name: str = "components_") -> Array | None:
-        """The directions of the last fit, ``(r, d)`` or ``(d, r)``, to start from, or None; ValueError for other features."""
+        """The directions of the last fit, ``(r, d)`` or ``(d, r)``, to start from, or None;
+        ValueError for other features."""
         if not warm_start:
             return None
         check_is_fitted(self)
@@ -304,8 +338,10 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         check_is_fitted(self)
         checked: Array = check_array(X, dtype=FLOATS)
         if checked.shape[1] != self.n_components_:
-            must = f"a column for each of the {self.n_components_} components"
-            raise ValueError(f"X must have {must}, got {checked.shape[1]} columns")
+            raise ValueError(
+                f"X must have a column for each of the {self.n_components_} components, got "
+                f"{checked.shape[1]} columns"
+            )
         return checked
 
 
@@ -321,7 +357,8 @@ def check_components(n_components: Any, most: int, what: str) -> int:
 
 
 def by_features(split: str, warm_start: bool) -> bool:
-    """True for ``"features"``, False for ``"samples"``; ValueError for others, or a warm start of features."""
+    """True for ``"features"``, False for ``"samples"``; ValueError for others, or a warm start of
+    features."""
     if split not in ("samples", "features"):
         raise ValueError(f"split must be 'samples' or 'features', got {split!r}")
     if split == "features" and warm_start:

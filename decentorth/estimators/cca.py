@@ -1,11 +1,14 @@
-"""Canonical correlation analysis of data in one place, in a stream of batches, or held by agents that exchange only points.
+"""Canonical correlation analysis of data in one place, in a stream of batches, or held by agents
+that exchange only points.
 
-With C11, C12 and C22 the covariances of the columns of both views, centred and divided by their standard deviations, a method of
-the package minimises -tr(x^T C12 y) over x^T C11 x = I, y^T C22 y = I (`problems.CCA`). The singular value decomposition of
-x^T C12 y, of order p, turns the two spans into pairs of directions with their correlations.
+With C11, C12 and C22 the covariances of the columns of both views, centred and divided by their
+standard deviations, a method of the package minimises -tr(x^T C12 y) over x^T C11 x = I, y^T C22
+y = I (`problems.CCA`). The singular value decomposition of x^T C12 y, of order p, turns the two
+spans into pairs of directions with their correlations.
 
-Batches need no method. The estimator keeps the number, the mean and the covariance of the samples seen, from which the closed form
-(`problems.canonical_correlations`) has the directions after every batch: those of a fit to all samples seen.
+Batches need no method. The estimator keeps the number, the mean and the covariance of the samples
+seen, from which the closed form (`problems.canonical_correlations`) has the directions after every
+batch: those of a fit to all samples seen.
 """
 
 from __future__ import annotations
@@ -15,7 +18,12 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, MultiOutputMixin, RegressorMixin, TransformerMixin
+from sklearn.base import (
+    ClassNamePrefixFeaturesOutMixin,
+    MultiOutputMixin,
+    RegressorMixin,
+    TransformerMixin,
+)
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
@@ -32,13 +40,20 @@ from .pairs import Pairs, Products, SplitPairs, products_of, products_of_feature
 from .streams import RunningCovariance
 
 FORMED = 2000
-"""The number of columns of a view up to which a fit keeps the covariance, for batches that continue it."""
+"""The number of columns of a view up to which a fit keeps the covariance, for batches that continue
+it."""
 ILL = 1e6
 """The condition from which a ridge is advised."""
 
 
 @dataclass(eq=False, repr=False)
-class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, RegressorMixin, AgentEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class CCA(
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    MultiOutputMixin,
+    RegressorMixin,
+    AgentEstimator,
+):  # type: ignore[misc]  # scikit-learn ships no types
     """Canonical correlation analysis, with the interface of ``sklearn.cross_decomposition.CCA``.
 
     Parameters
@@ -48,11 +63,12 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     scale
         True if x_weights_ and y_weights_ are for columns divided by their standard deviations.
     ridge
-        Added to the covariances, as a share of their mean eigenvalue; needed where columns nearly depend on each other. Columns
-        that depend on others exactly, such as the indicators of all categories, need none: correlations and scores are those of
-        the column spaces of the views.
+        Added to the covariances, as a share of their mean eigenvalue; needed where columns nearly
+        depend on each other. Columns that depend on others exactly, such as the indicators of all
+        categories, need none: correlations and scores are those of the column spaces of the views.
     algorithm
-        Name or instance of a method. By default RGD for data in one place, and GeneralizedDRFGT for agents.
+        Name or instance of a method. By default RGD for data in one place, and GeneralizedDRFGT for
+        agents.
     step_size
         Step size or schedule of the method. By default found from the data.
     tol
@@ -72,21 +88,26 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     correlations_
         ``(n_components,)``: the canonical correlations, with the ridge, largest first.
     x_weights_, y_weights_
-        ``(n_features, n_components)`` and ``(n_targets, n_components)``: the canonical directions, whose scores have variance 1
-        (with the ridge) and no correlations but those of each pair; the largest entry of each column of x_weights_ is positive.
+        ``(n_features, n_components)`` and ``(n_targets, n_components)``: the canonical directions,
+        whose scores have variance 1 (with the ridge) and no correlations but those of each pair;
+        the largest entry of each column of x_weights_ is positive.
     x_rotations_, y_rotations_
         The same, by scikit-learn's other name.
     x_loadings_, y_loadings_
-        ``(n_features, n_components)`` and ``(n_targets, n_components)``: the regressions of the views on their scores.
+        ``(n_features, n_components)`` and ``(n_targets, n_components)``: the regressions of the
+        views on their scores.
     coef_, intercept_
-        ``(n_targets, n_features)`` and ``(n_targets,)``: the regression of y on the scores of X, so that y is about
-        X coef_^T + intercept_. (scikit-learn's takes the scores of X for those of y instead.)
+        ``(n_targets, n_features)`` and ``(n_targets,)``: the regression of y on the scores of X, so
+        that y is about X coef_^T + intercept_. (scikit-learn's takes the scores of X for those of y
+        instead.)
     x_mean_, x_scale_, y_mean_, y_scale_
-        ``(n_features,)`` and ``(n_targets,)``: the means and the standard deviations of the columns; ones without ``scale``.
+        ``(n_features,)`` and ``(n_targets,)``: the means and the standard deviations of the
+        columns; ones without ``scale``.
     n_samples_seen_
         The number of samples of all batches.
     n_iter_
-        List of ``(n_components,)``, as in scikit-learn: the iterations that find all pairs together.
+        List of ``(n_components,)``, as in scikit-learn: the iterations that find all pairs
+        together.
 
     Examples
     --------
@@ -107,15 +128,22 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     ridge: float = 0.0
 
     def fit(self, X: object, y: object) -> Self:
-        """Find the directions of the samples X, ``(m, n_features)``, and y, ``(m, n_targets)`` or ``(m,)``."""
+        """Find the directions of the samples X, ``(m, n_features)``, and y, ``(m, n_targets)`` or
+        ``(m,)``."""
         first, second = self._views(X, y, reset=True)
         self._counts = [len(first)]
         return self._fit([first], [second], None)
 
     def fit_agents(
-        self, agents: Iterable[Any], W: Any, split: Literal["samples", "features"] = "samples", *, warm_start: bool = False
+        self,
+        agents: Iterable[Any],
+        W: Any,
+        split: Literal["samples", "features"] = "samples",
+        *,
+        warm_start: bool = False,
     ) -> Self:
-        """Find the directions of all agents' samples together, as `PCA.fit_agents` finds components.
+        """Find the directions of all agents' samples together, as `PCA.fit_agents` finds
+        components.
 
         ``agents`` holds one pair (X_i, y_i) per agent, ``(m_i, n_features)`` and
         ``(m_i, n_targets)``. With ``split="features"`` it holds each agent's features of both
@@ -161,17 +189,22 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         return check_components(self.n_components, min(samples, n1, n2), fewest)
 
     def _scaled(self, name: str, found: Units, count: int) -> Units:
-        """The units of a view's columns; a constant column is refused without a ridge, and not scaled."""
+        """The units of a view's columns; a constant column is refused without a ridge, and not
+        scaled."""
         constant = np.flatnonzero(found.constant)
         if self.ridge == 0.0 and len(constant):
             shown = ", ".join(map(str, constant[:5])) + ", ..." * (len(constant) > 5)
-            raise ValueError(f"{name} has constant columns ({shown}): give ridge=1e-2, or drop them")
+            raise ValueError(
+                f"{name} has constant columns ({shown}): give ridge=1e-2, or drop them"
+            )
         if not self.scale:
             return found._replace(scale=np.ones(len(found.mean)))
         scale = found.scale * np.sqrt(count / max(count - 1, 1))
         return found._replace(scale=np.where(scale > 0.0, scale, 1.0))
 
-    def _fit(self, firsts: list[Array], seconds: list[Array], W: object, last: Directions = None) -> Self:
+    def _fit(
+        self, firsts: list[Array], seconds: list[Array], W: object, last: Directions = None
+    ) -> Self:
         n, count = len(firsts), sum(self._counts)
         (n2,) = {second.shape[1] for second in seconds if second is not None}
         rank = self._rank(count, self.n_features_in_, n2)
@@ -228,8 +261,10 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         condition = problem.condition()
         if self.ridge > 0.0 or condition < ILL:
             return ""
-        depend = f"some columns nearly depend on others (condition {condition:.1e})"
-        return f"{depend}: give ridge=1e-2, or drop them, or "
+        return (
+            f"some columns nearly depend on others (condition {condition:.1e}): give ridge=1e-2, "
+            "or drop them, or "
+        )
 
     def _fit_features(self, entries: Entries, W: Any) -> Self:
         """Fit to each agent's features of both views."""
@@ -238,8 +273,10 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
             pairs = [(np.asarray(x), np.asarray(y)) for x, y in entries.given[own]]
             for agent, (x, y) in enumerate(pairs, own.start):
                 if len(x) != len(y):
-                    rows = f"{len(x)} and {len(y)} rows of agent {agent}"
-                    raise ValueError(f"both views must have the same samples, got {rows}")
+                    raise ValueError(
+                        f"both views must have the same samples, got {len(x)} and {len(y)} rows "
+                        f"of agent {agent}"
+                    )
             joined: list[object] = [None] * own.start
             joined += [np.concatenate(pair, axis=1) for pair in pairs]
         both = self._features("views", entries._replace(given=joined))
@@ -279,18 +316,21 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Self:
-        """Update the fit with a batch of samples of both views, also after `fit`: the answer is that for all samples seen.
+        """Update the fit with a batch of samples of both views, also after `fit`: the answer is
+        that for all samples seen.
 
-        The covariance of both views together is kept, O((n_features + n_targets)^2) numbers, and no samples. Without a ridge the
-        samples seen must be more than the columns of each view.
+        The covariance of both views together is kept, O((n_features + n_targets)^2) numbers, and no
+        samples. Without a ridge the samples seen must be more than the columns of each view.
         """
         begun = "x_weights_" in vars(self)
         views = self._views(X, y, reset=not begun)
         rows = np.concatenate(views, axis=1)
         seen = self._seen if begun else RunningCovariance.empty(rows.shape[1])
         if seen is None:
-            wide = f"a fit to views of more than {FORMED} columns"
-            raise ValueError(f"{wide} cannot be continued by batches: fit to all samples")
+            raise ValueError(
+                f"a fit to views of more than {FORMED} columns cannot be continued by batches: "
+                "fit to all samples"
+            )
         n1, n2 = views[0].shape[1], views[1].shape[1]
         filled = [int(np.isnan(view).sum()) for view in views]
         if begun:
@@ -300,9 +340,13 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         seen = seen.joined(rows)
         rank = self._rank(seen.samples, n1, n2)
         if self.ridge == 0.0 and seen.samples <= max(n1, n2):
-            few = f"{seen.samples} samples of views with {n1} and {n2} columns"
-            raise ValueError(f"{few} determine no correlations: give more at first, or ridge=1e-2")
-        means, sigmas = (np.split(a, [n1]) for a in (seen.mean, np.sqrt(np.diagonal(seen.covariance))))
+            raise ValueError(
+                f"{seen.samples} samples of views with {n1} and {n2} columns determine no "
+                "correlations: give more at first, or ridge=1e-2"
+            )
+        means, sigmas = (
+            np.split(a, [n1]) for a in (seen.mean, np.sqrt(np.diagonal(seen.covariance)))
+        )
         both = zip(means, sigmas, filled, strict=True)
         x, y = (Units(mean, np.zeros(len(mean)), own, (count,)) for mean, own, count in both)
         self._columns = self._scaled("X", x, seen.samples), self._scaled("y", y, seen.samples)
@@ -339,7 +383,12 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         self._regression = cross @ inverse_x
         self.n_components_ = len(correlations)
         one, two = self._columns
-        self.x_mean_, self.x_scale_, self.y_mean_, self.y_scale_ = one.mean, one.scale, two.mean, two.scale
+        self.x_mean_, self.x_scale_, self.y_mean_, self.y_scale_ = (
+            one.mean,
+            one.scale,
+            two.mean,
+            two.scale,
+        )
         self.filled_ = tuple(a + b for a, b in zip(one.filled, two.filled, strict=True))
 
     @property
@@ -371,7 +420,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         return self.fit(X, y).transform(X, y)
 
     def inverse_transform(self, X: object, y: object = None) -> Any:
-        """The regression of X on its scores, ``(m, n_features)``, or of both views on their scores where y is given."""
+        """The regression of X on its scores, ``(m, n_features)``, or of both views on their scores
+        where y is given."""
         first, second = self._columns
         samples: Array = first.mean + first.scale * (self._coordinates(X) @ self.x_loadings_.T)
         if y is None:
@@ -379,7 +429,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         return samples, second.mean + second.scale * (self._coordinates(y) @ self.y_loadings_.T)
 
     def predict(self, X: object) -> Array:
-        """``(m, n_targets)``, or ``(m,)`` for a y of one dimension: the regression of y on the scores of X."""
+        """``(m, n_targets)``, or ``(m,)`` for a y of one dimension: the regression of y on the
+        scores of X."""
         scores, second = self.transform(X), self._columns[1]
         predicted: Array = second.mean + second.scale * (scores @ self._regression.T)
         return predicted[:, 0] if self._predict_1d else predicted

@@ -1,4 +1,5 @@
-"""The estimators of directions: units of the samples, coordinates along the directions, and batches."""
+"""The estimators of directions: units of the samples, coordinates along the directions, and
+batches."""
 
 from __future__ import annotations
 
@@ -49,15 +50,18 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
     def fit_agents(self, agents: Iterable[Any], W: Any, *, warm_start: bool = False) -> Self:
         """Find the components of all agents' samples together, by exchanges between neighbours.
 
-        Every sample has the same weight. Under ``mpirun`` every rank calls it, and gets the same components.
+        Every sample has the same weight. Under ``mpirun`` every rank calls it, and gets the same
+        components.
 
         Parameters
         ----------
         agents
-            X_i, ``(m_i, d)``, of each agent: a list, or a dictionary from the names of sites (then ``sites_``). Under ``mpirun``
-            None may stand for the agents of other ranks; where each rank has one agent, its own X_i alone is enough.
+            X_i, ``(m_i, d)``, of each agent: a list, or a dictionary from the names of sites (then
+            ``sites_``). Under ``mpirun`` None may stand for the agents of other ranks; where each
+            rank has one agent, its own X_i alone is enough.
         W
-            ``(n, n)``: mixing matrix, symmetric and doubly stochastic, a networkx graph, or the name of one: as for `solve`.
+            ``(n, n)``: mixing matrix, symmetric and doubly stochastic, a networkx graph, or the
+            name of one: as for `solve`.
         warm_start
             Start from the components of the last fit, for samples that have changed little.
 
@@ -70,7 +74,8 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
 
     @abstractmethod
     def _fit(self, agents: list[Array], W: object, last: Directions = None) -> Self:
-        """Fit to the samples of each agent, which must not be written to; W is None for data in one place.
+        """Fit to the samples of each agent, which must not be written to; W is None for data in one
+        place.
 
         The run starts from the components ``last``, if they are given.
         """
@@ -83,7 +88,10 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
     def transform(self, X: Any) -> Array:
         """``(m, n_components)``: the samples' coordinates, float32 for float32 samples."""
         check_is_fitted(self)
-        accepted = self._accepted | {"dtype": FLOATS, "accept_sparse": get_tags(self).input_tags.sparse}
+        accepted = self._accepted | {
+            "dtype": FLOATS,
+            "accept_sparse": get_tags(self).input_tags.sparse,
+        }
         X = validate_data(self, X, reset=False, **accepted)
         across, centred = self.components_.T, X
         if not issparse(X):
@@ -99,8 +107,11 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
         points = self._moved((coordinates * self._lengths) @ self._axes)
         return points.astype(coordinates.dtype, copy=False)
 
-    def _in_units(self, agents: Sequence[Array], collective: Collective, warm: bool = False) -> list[Array]:
-        """The samples of the agents here in the units that are wanted, which are kept; ``warm`` for units near the last ones."""
+    def _in_units(
+        self, agents: Sequence[Array], collective: Collective, warm: bool = False
+    ) -> list[Array]:
+        """The samples of the agents here in the units that are wanted, which are kept; ``warm`` for
+        units near the last ones."""
         near = None
         if warm and self._units is not None:
             near = self._units.mean
@@ -117,7 +128,8 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
             self.filled_ = units.filled
 
     def _batch(self, X: Array, samples: int, mean: Array) -> Array:
-        """A batch in the units of the method; ``samples`` before it have this ``mean`` in these units."""
+        """A batch in the units of the method; ``samples`` before it have this ``mean`` in these
+        units."""
         if samples == 0:
             return self._in_units([X], HERE)[0]
         if self._units is not None:
@@ -129,7 +141,8 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
         return X
 
     def _rescaled(self, mean: Array, variances: Array) -> Array:
-        """Make units of the mean and the variances of all samples, which are in the present units; returns the deviations."""
+        """Make units of the mean and the variances of all samples, which are in the present units;
+        returns the deviations."""
         found: Array = np.sqrt(variances)
         units = self._units
         if units is not None:
@@ -165,7 +178,8 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
 
 
 def pencil_images(point: Array, result: Result) -> tuple[Array, Array]:
-    """The products A x and B x of a run's point with the means over all agents of their A_i and B_i."""
+    """The products A x and B x of a run's point with the means over all agents of their A_i and
+    B_i."""
     problem = result.problem
     points = np.repeat(point[None], problem.n_local, axis=0)
     minus, own = result.collective.sum(problem.gradient(points), problem.local_product(points))

@@ -1,16 +1,20 @@
-"""Independent component analysis of data in one place, in a stream of batches, or held by agents that exchange only points.
+"""Independent component analysis of data in one place, in a stream of batches, or held by agents
+that exchange only points.
 
-The samples are whitened by the covariance of all of them, and a method of the package minimises the mean of
-sum_k c_k log cosh(s_k) over the rotations s of the whitened samples (`problems.ICA`). The sign c_k of each component is chosen from
-the samples as in extended Infomax: 1 for tails heavier than Gaussian ones, -1 for lighter ones. A run starts at the basis at which
-`problems.ICA` chooses them. If the signs at the answer differ, another run continues from there with the new ones.
+The samples are whitened by the covariance of all of them, and a method of the package minimises the
+mean of sum_k c_k log cosh(s_k) over the rotations s of the whitened samples (`problems.ICA`). The
+sign c_k of each component is chosen from the samples as in extended Infomax: 1 for tails heavier
+than Gaussian ones, -1 for lighter ones. A run starts at the basis at which `problems.ICA` chooses
+them. If the signs at the answer differ, another run continues from there with the new ones.
 
-In batches the covariance B of the samples seen is kept, as large as the rotation, and each piece of 10 d samples makes one step of
-Riemannian gradient descent in the natural metric of {x : x^T B x = I}: the online method of paper 003 (Vary, Ablin, Gao, Absil,
-ICML 2024) with a rolling covariance, as landing would save no memory here, where x is as large as B. There B^{-1} = x x^T, and the
-gradient is x skew(x^T G). After n samples the step is 4 (1 + n / (100 d))^{-1/2}; the points are averaged, each with three times
-the weight of its piece, which favours the last ones, and so are the moments that give the signs
-(Polyak & Juditsky, "Acceleration of stochastic approximation by averaging", SIAM Journal on Control and Optimization 1992).
+In batches the covariance B of the samples seen is kept, as large as the rotation, and each piece of
+10 d samples makes one step of Riemannian gradient descent in the natural metric of {x : x^T B x =
+I}: the online method of paper 003 (Vary, Ablin, Gao, Absil, ICML 2024) with a rolling covariance,
+as landing would save no memory here, where x is as large as B. There B^{-1} = x x^T, and the
+gradient is x skew(x^T G). After n samples the step is 4 (1 + n / (100 d))^{-1/2}; the points are
+averaged, each with three times the weight of its piece, which favours the last ones, and so are the
+moments that give the signs (Polyak & Juditsky, "Acceleration of stochastic approximation by
+averaging", SIAM Journal on Control and Optimization 1992).
 """
 
 from __future__ import annotations
@@ -35,15 +39,18 @@ from .streams import RunningCovariance
 PIECE = 10
 """The number of samples in a piece of a batch, for each feature."""
 STEP, DECAY = 4.0, 100
-"""The first step, and the number of samples for each feature after which steps are shorter by the root of two."""
+"""The first step, and the number of samples for each feature after which steps are shorter by the
+root of two."""
 AVERAGED = 3.0
 """The weight of a piece's point in the average, relative to the piece's share of the samples."""
 TRIES = 5
 """The most runs with different signs."""
 NEARLY = 0.01
-"""The switching moment below which a component is nearly Gaussian; that of a logistic source is 0.06, of a uniform one -0.13."""
+"""The switching moment below which a component is nearly Gaussian; that of a logistic source is
+0.06, of a uniform one -0.13."""
 NOISE = 1.5
-"""Three standard deviations of the running switching moment after n Gaussian samples, times the root of n."""
+"""Three standard deviations of the running switching moment after n Gaussian samples, times the
+root of n."""
 
 
 class Sources(problems.ICA):
@@ -54,7 +61,8 @@ class Sources(problems.ICA):
 
 
 class Stream(NamedTuple):
-    """The state of a stream of batches: the samples seen, the last point, the average of the last ones, and their moments."""
+    """The state of a stream of batches: the samples seen, the last point, the average of the last
+    ones, and their moments."""
 
     seen: RunningCovariance
     point: Array
@@ -63,7 +71,8 @@ class Stream(NamedTuple):
     """``(3, n)``: the means of `decentorth.problems.stiefel.ica.moments`."""
 
     def rescaled(self, mean: Array, deviations: Array) -> Stream:
-        """Return the state for samples after subtracting ``mean`` and dividing by ``deviations``."""
+        """Return the state for samples after subtracting ``mean`` and dividing by
+        ``deviations``."""
         seen, factors = self.seen.rescaled(mean, deviations), deviations[:, None]
         return Stream(seen, self.point * factors, self.average * factors, self.moments)
 
@@ -79,9 +88,11 @@ class ICA(ComponentEstimator):
     Parameters
     ----------
     n_components
-        The number of sources and of principal components; by default the number of directions in which the samples vary.
+        The number of sources and of principal components; by default the number of directions in
+        which the samples vary.
     tol
-        Tolerance of the gradient norm, and for agents of their disagreement, for sources of variance 1.
+        Tolerance of the gradient norm, and for agents of their disagreement, for sources of
+        variance 1.
     algorithm
         Name or instance of a method. By default RGD for data in one place, and DRFGT for agents.
     step_size
@@ -94,11 +105,14 @@ class ICA(ComponentEstimator):
     Attributes
     ----------
     components_
-        ``(n_components, d)``: from centred samples to sources of variance 1, in decreasing order of the explained variance.
+        ``(n_components, d)``: from centred samples to sources of variance 1, in decreasing order of
+        the explained variance.
     mixing_
-        ``(d, n_components)``: its pseudo-inverse, from sources to centred samples; the largest entry of each column is positive.
+        ``(d, n_components)``: its pseudo-inverse, from sources to centred samples; the largest
+        entry of each column is positive.
     signs_
-        ``(n_components,)``: 1 for a source with heavier tails than Gaussian ones, -1 for lighter ones.
+        ``(n_components,)``: 1 for a source with heavier tails than Gaussian ones, -1 for lighter
+        ones.
     mean_
         ``(d,)``: the mean of the samples.
     n_samples_seen_
@@ -153,19 +167,27 @@ class ICA(ComponentEstimator):
         return np.linalg.pinv(self._whiten) @ last.T
 
     def _name_gaussian(self, level: int) -> None:
-        """Warn of the components whose switching moment is that of a Gaussian one, or nearly so, from the caller at ``level``."""
+        """Warn of the components whose switching moment is that of a Gaussian one, or nearly so,
+        from the caller at ``level``."""
         least = max(NEARLY, NOISE / np.sqrt(self.n_samples_seen_))
         found = np.flatnonzero(np.abs(switching(self._stream.moments)) < least).tolist()
         if found:
             names = ", ".join(f"ica{k}" for k in found)
-            cure = f"treat {names} as noise, or give more samples"
-            warnings.warn(f"ICA cannot separate nearly Gaussian sources: {cure}", stacklevel=level)
+            warnings.warn(
+                (
+                    f"ICA cannot separate nearly Gaussian sources: treat {names} as noise, or "
+                    "give more samples"
+                ),
+                stacklevel=level,
+            )
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Update the fit with a batch of samples, ``(m, d)``, also after `fit`; there are as many sources as features.
+        """Update the fit with a batch of samples, ``(m, d)``, also after `fit`; there are as many
+        sources as features.
 
-        No samples are kept, only their mean, their covariance and two points, O(d^2) numbers. The first batch must vary in all
-        directions. Nearly Gaussian components are named once 22,500 samples are seen.
+        No samples are kept, only their mean, their covariance and two points, O(d^2) numbers. The
+        first batch must vary in all directions. Nearly Gaussian components are named once 22,500
+        samples are seen.
         """
         first = "components_" not in vars(self)
         X = validate_data(self, X, reset=first, **self._accepted)
@@ -196,7 +218,8 @@ class ICA(ComponentEstimator):
         return self
 
     def _keep(self, samples: int, mean: Array, unmixing: Array, found: Array) -> None:
-        """Sort the columns of the unmixing matrix, ``(d, n_components)``, and their moments, and set the attributes."""
+        """Sort the columns of the unmixing matrix, ``(d, n_components)``, and their moments, and
+        set the attributes."""
         mixing = np.linalg.pinv(unmixing.T)
         order = np.argsort(-(mixing * mixing).sum(axis=0), kind="stable")
         flip = signs(mixing.T)[order]

@@ -1,10 +1,13 @@
-"""Linear discriminant analysis of data in one place, or held by agents that exchange only points and products with scatters.
+"""Linear discriminant analysis of data in one place, or held by agents that exchange only points
+and products with scatters.
 
-With S_b and S_w the scatters between and within classes, a method of the package finds the leading eigenvectors of
-S_b v = w (S_b + S_w) v (`problems.PooledGEVP`). They are those of S_b v = w' S_w v, w' = w / (1 - w), and of
-``sklearn.discriminant_analysis.LinearDiscriminantAnalysis(solver="eigen")``; w <= 1 keeps steps long where classes are far apart.
-The samples are in units in which the least eigenvalue of S_b + S_w is 1, so that the error of the directions is about ``tol`` over
-the gap of the w, whatever the units and the condition.
+With S_b and S_w the scatters between and within classes, a method of the package finds the leading
+eigenvectors of S_b v = w (S_b + S_w) v (`problems.PooledGEVP`). They are those of S_b v = w' S_w v,
+w' = w / (1 - w), and of
+``sklearn.discriminant_analysis.LinearDiscriminantAnalysis(solver="eigen")``; w <= 1 keeps steps
+long where classes are far apart. The samples are in units in which the least eigenvalue of S_b +
+S_w is 1, so that the error of the directions is about ``tol`` over the gap of the w, whatever the
+units and the condition.
 """
 
 from __future__ import annotations
@@ -34,17 +37,20 @@ SINGULAR = 1e-14
 
 @dataclass(eq=False, repr=False)
 class LDA(ComponentEstimator):
-    """Linear discriminant analysis: the directions that separate the classes of labelled samples best.
+    """Linear discriminant analysis: the directions that separate the classes of labelled samples
+    best.
 
     Parameters
     ----------
     n_components
-        The number of directions; None takes all, one less than there are classes, and at most one for each feature.
+        The number of directions; None takes all, one less than there are classes, and at most one
+        for each feature.
     ridge
-        Added to the scatter within classes, as a share of its mean eigenvalue; needed where features are constant within all
-        classes or depend on each other.
+        Added to the scatter within classes, as a share of its mean eigenvalue; needed where
+        features are constant within all classes or depend on each other.
     algorithm
-        Name or instance of a method. By default RGD for data in one place, and GeneralizedDRFGT for agents.
+        Name or instance of a method. By default RGD for data in one place, and GeneralizedDRFGT for
+        agents.
     step_size
         Step size or schedule of the method. By default found from the data.
     tol
@@ -57,8 +63,8 @@ class LDA(ComponentEstimator):
     Attributes
     ----------
     components_
-        ``(n_components, d)``: the directions, the most separating first, along which the variance within classes is 1 (with the
-        ridge); the largest entry of each is positive.
+        ``(n_components, d)``: the directions, the most separating first, along which the variance
+        within classes is 1 (with the ridge); the largest entry of each is positive.
     eigenvalues_
         ``(n_components,)``: the variance between classes along each, as a multiple of that within.
     classes_, priors_, means_
@@ -88,14 +94,16 @@ class LDA(ComponentEstimator):
         return tags
 
     def fit(self, X: object, y: object = None) -> Self:
-        """Find the directions of the samples X, ``(m, d)``, of the classes y, ``(m,)`` numbers or texts."""
+        """Find the directions of the samples X, ``(m, d)``, of the classes y, ``(m,)`` numbers or
+        texts."""
         samples, labels = validate_data(self, X, y, ensure_min_samples=2, **self._accepted)
         check_classification_targets(labels)
         self.classes_, self._counts = np.unique(labels), [len(samples)]
         return self._fit([samples], None, None, [labels])
 
     def fit_agents(self, agents: Iterable[Any], W: Any, *, warm_start: bool = False) -> Self:
-        """Find the directions of all agents' samples together, as `PCA.fit_agents` finds components.
+        """Find the directions of all agents' samples together, as `PCA.fit_agents` finds
+        components.
 
         ``agents`` holds one pair (X_i, y_i) per agent: ``(m_i, d)`` samples and ``(m_i,)``
         classes.
@@ -111,18 +119,24 @@ class LDA(ComponentEstimator):
             for agent in range(own.start, own.stop):
                 shape, m = labels[agent].shape, len(checked[agent])
                 if shape != (m,):
-                    rows = f"shape {shape}, and X has {m} rows: give a class for each row"
-                    raise ValueError(f"y of agent {agent} has {rows}")
+                    raise ValueError(
+                        f"y of agent {agent} has shape {shape}, and X has {m} rows: give a class "
+                        "for each row"
+                    )
             every = np.concatenate(labels[own])
             check_classification_targets(every)
         self.classes_ = np.unique(entries.joined(np.unique(every).tolist()))
         return self._fit(checked, W, self._last(warm_start), labels)
 
-    def _fit(self, agents: list[Array], W: Any, last: Directions = None, labels: Sequence[Any] = ()) -> Self:
+    def _fit(
+        self, agents: list[Array], W: Any, last: Directions = None, labels: Sequence[Any] = ()
+    ) -> Self:
         check_scalar(self.ridge, "ridge", Real, min_val=0.0)
         n, k, d = len(agents), len(self.classes_), self.n_features_in_
         if k < 2:
-            raise ValueError(f"LDA needs samples of 2 classes or more, got 1 class: {self.classes_[0]}")
+            raise ValueError(
+                f"LDA needs samples of 2 classes or more, got 1 class: {self.classes_[0]}"
+            )
         most = "one less than classes, and the number of features"
         rank = check_components(self.n_components, min(k - 1, d), most)
 

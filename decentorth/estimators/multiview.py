@@ -1,8 +1,10 @@
-"""Canonical correlation analysis of several views, of data in one place or held by agents that exchange only points and products.
+"""Canonical correlation analysis of several views, of data in one place or held by agents that
+exchange only points and products.
 
-With C the covariance of all columns, centred and divided by their standard deviations, and D its blocks of the views alone, a
-method of the package finds the leading eigenvectors of C v = w D v (`problems.MAXVAR`): Kettenring's MAXVAR, of which the canonical
-correlations of two views are the case w = 1 + correlation.
+With C the covariance of all columns, centred and divided by their standard deviations, and D its
+blocks of the views alone, a method of the package finds the leading eigenvectors of C v = w D v
+(`problems.MAXVAR`): Kettenring's MAXVAR, of which the canonical correlations of two views are the
+case w = 1 + correlation.
 """
 
 from __future__ import annotations
@@ -29,24 +31,28 @@ from .streams import StreamEstimator, Streams
 
 @dataclass(eq=False, repr=False)
 class MultiviewCCA(StreamEstimator):
-    """Canonical correlation analysis of several views of the same samples: the variables on which all views agree best.
+    """Canonical correlation analysis of several views of the same samples: the variables on which
+    all views agree best.
 
-    The columns of X are those of all views side by side, as ``np.hstack((first, second, third))`` makes them.
+    The columns of X are those of all views side by side, as ``np.hstack((first, second, third))``
+    makes them.
 
     Parameters
     ----------
     n_components
         The number of common variables; by default as many as the smallest view has columns.
     views
-        The number of columns of each view, in the order of the columns; by default each column is a view, and the answer is the
-        principal components of the correlation matrix.
+        The number of columns of each view, in the order of the columns; by default each column is a
+        view, and the answer is the principal components of the correlation matrix.
     scale
         False for columns that are centred only, which matters with a ridge alone.
     ridge
-        Added to the covariance of each view, as a share of its mean eigenvalue; needed where columns of a view nearly depend on
-        others. Columns that depend on others exactly, such as the indicators of all categories, need none.
+        Added to the covariance of each view, as a share of its mean eigenvalue; needed where
+        columns of a view nearly depend on others. Columns that depend on others exactly, such as
+        the indicators of all categories, need none.
     algorithm
-        Name or instance of a method. By default RGD for data in one place, and GeneralizedDRFGT for agents.
+        Name or instance of a method. By default RGD for data in one place, and GeneralizedDRFGT for
+        agents.
     step_size
         Step size or schedule of the method. By default found from the data.
     tol
@@ -59,11 +65,12 @@ class MultiviewCCA(StreamEstimator):
     Attributes
     ----------
     components_
-        ``(n_components, d)``: the coefficients of all columns; ``np.split(components_.T, np.cumsum(views)[:-1])`` has those of
-        each view. The variances of the views' shares in a component add up to 1 (with the ridge). The largest entry is positive.
+        ``(n_components, d)``: the coefficients of all columns; ``np.split(components_.T,
+        np.cumsum(views)[:-1])`` has those of each view. The variances of the views' shares in a
+        component add up to 1 (with the ridge). The largest entry is positive.
     eigenvalues_
-        ``(n_components,)``: the variance of the sum of the views' shares, largest first: the number of views where all views have
-        the variable, 1 where they have nothing in common.
+        ``(n_components,)``: the variance of the sum of the views' shares, largest first: the number
+        of views where all views have the variable, 1 where they have nothing in common.
     mean_, scale_
         ``(d,)``: the means of the columns, and their standard deviations.
 
@@ -87,7 +94,9 @@ class MultiviewCCA(StreamEstimator):
     scale: bool = True
     ridge: float = 0.0
 
-    def _fit(self, agents: list[Array], W: Any, last: Directions = None, streams: Streams = None) -> Self:
+    def _fit(
+        self, agents: list[Array], W: Any, last: Directions = None, streams: Streams = None
+    ) -> Self:
         check_scalar(self.ridge, "ridge", Real, min_val=0.0)
         n, d = len(agents), self.n_features_in_
         views = [1] * d if self.views is None else [*self.views]

@@ -1,4 +1,5 @@
-"""The problems of the estimator of canonical correlations, and the products from which it makes its attributes."""
+"""The problems of the estimator of canonical correlations, and the products from which it makes its
+attributes."""
 
 from __future__ import annotations
 
@@ -21,21 +22,24 @@ class Products(NamedTuple):
 
 
 class Pairs(problems.CCA):
-    """The problem without its answer, which the metrics would otherwise compute for columns of the history."""
+    """The problem without its answer, which the metrics would otherwise compute for columns of the
+    history."""
 
     @property
     def optimal_value(self) -> None:  # type: ignore[override]
         """The least value is left unknown."""
 
     def condition(self) -> float:
-        """The larger condition of the two covariances with their ridges; 1 where they are not formed."""
+        """The larger condition of the two covariances with their ridges; 1 where they are not
+        formed."""
         if self._pooled is None:
             return 1.0
         first, _, second = self._pooled
         return float(max(np.linalg.cond(first), np.linalg.cond(second)))
 
     def covariance(self) -> Array | None:
-        """The covariance of both views side by side, without ridges; None where it is too large to be formed."""
+        """The covariance of both views side by side, without ridges; None where it is too large to
+        be formed."""
         if self._pooled is None:
             return None
         c11, c12, c22 = self._pooled
@@ -67,7 +71,8 @@ def products_of(point: Array, result: Any) -> Products:
 
 
 def products_of_features(result: Any, second: NDArray[np.bool_]) -> Products:
-    """The products of a run's point of agents that hold features; ``second`` marks the rows of the second view."""
+    """The products of a run's point of agents that hold features; ``second`` marks the rows of the
+    second view."""
     problem, collective = result.problem, result.collective
     (image,) = collective.sum(problem.products(result.x))
     images = np.repeat(image[None], problem.n_local, axis=0)

@@ -1,16 +1,21 @@
-"""Principal component analysis of data in one place, in a stream of batches, or held by agents that exchange only points.
+"""Principal component analysis of data in one place, in a stream of batches, or held by agents that
+exchange only points.
 
-The components are the leading eigenvectors of the covariance of all samples. A method of the package finds their span, as the
-minimiser of -1/2 tr(x^T C x) over St(d, r); the eigenvectors of x^T C x, a matrix of order r, turn it into components. For data in
-one place exact solvers are faster, and are taken unless a method is named: LAPACK, or, of more than `DIRECT` samples and features,
-ARPACK for a few components and LAPACK on the Gram matrix for `SEVERAL`. Sparse samples are never made dense.
+The components are the leading eigenvectors of the covariance of all samples. A method of the
+package finds their span, as the minimiser of -1/2 tr(x^T C x) over St(d, r); the eigenvectors of
+x^T C x, a matrix of order r, turn it into components. For data in one place exact solvers are
+faster, and are taken unless a method is named: LAPACK, or, of more than `DIRECT` samples and
+features, ARPACK for a few components and LAPACK on the Gram matrix for `SEVERAL`. Sparse samples
+are never made dense.
 
-Batches need no method. The estimator keeps the number n of samples seen, their mean, and their k = 2 r + 10 leading directions V
-with singular values S; a batch of m samples, centred to A, whose mean lies at a distance g from the other, makes the singular value
-decomposition of the rows S V^T, A and sqrt(n m / (n + m)) g^T (Ross, Lim, Lin, Yang, "Incremental learning for robust visual
-tracking", International Journal of Computer Vision 2008, with k = r). That is exact while the samples' rank is at most k. Otherwise
-the t-th batch is a gradient step of length 1 / (t lambda_i) for component i, so that any error in its direction falls as
-t^-(1 - lambda_{k+1} / lambda_i): this is why more than r directions are kept.
+Batches need no method. The estimator keeps the number n of samples seen, their mean, and their k =
+2 r + 10 leading directions V with singular values S; a batch of m samples, centred to A, whose mean
+lies at a distance g from the other, makes the singular value decomposition of the rows S V^T, A and
+sqrt(n m / (n + m)) g^T (Ross, Lim, Lin, Yang, "Incremental learning for robust visual tracking",
+International Journal of Computer Vision 2008, with k = r). That is exact while the samples' rank is
+at most k. Otherwise the t-th batch is a gradient step of length 1 / (t lambda_i) for component i,
+so that any error in its direction falls as t^-(1 - lambda_{k+1} / lambda_i): this is why more than
+r directions are kept.
 """
 
 from __future__ import annotations
@@ -37,11 +42,14 @@ from .base import FLOATS, Directions, by_features, check_components, signs
 from .streams import StreamEstimator, Streams
 
 DIRECT = 1000
-"""The least number of samples or features above which ARPACK finds a few components faster than LAPACK finds all."""
+"""The least number of samples or features above which ARPACK finds a few components faster than
+LAPACK finds all."""
 SEVERAL = 100
-"""The number of components from which LAPACK on the Gram matrix is faster than ARPACK on the samples, whatever their spectrum."""
+"""The number of components from which LAPACK on the Gram matrix is faster than ARPACK on the
+samples, whatever their spectrum."""
 SMALL = 1e-6
-"""The share of the first variance below which a Gram matrix gives at most ten digits of a variance."""
+"""The share of the first variance below which a Gram matrix gives at most ten digits of a
+variance."""
 FEW = 10
 """The ratio of all components to a few."""
 FEWER = "the fewer of samples and features"
@@ -50,7 +58,8 @@ TALL = 10
 
 
 class Components(problems.PCA):
-    """The problem without its answer, the eigenvectors of the whole covariance, whose computation would cost most."""
+    """The problem without its answer, the eigenvectors of the whole covariance, whose computation
+    would cost most."""
 
     offsets: Array | None = None
     """``(n_local, d, r)``: added to the products C_i x; the sum over all agents is 0."""
@@ -94,18 +103,21 @@ class PCA(StreamEstimator):
     Parameters
     ----------
     n_components
-        Number of components, or the share in (0, 1) of the variance that they must explain. By default the smaller of the
-        numbers of samples and features.
+        Number of components, or the share in (0, 1) of the variance that they must explain. By
+        default the smaller of the numbers of samples and features.
     whiten
         True for coordinates of variance 1.
     weights
-        Weight of agents' samples: ``"samples"`` counts every sample equally, ``"agents"`` every agent.
+        Weight of agents' samples: ``"samples"`` counts every sample equally, ``"agents"`` every
+        agent.
     tol
-        Tolerance of the gradient norm, and for agents of their disagreement, for data of total variance 1. The angle to the answer
-        is about tol over the gap of the explained variance ratios.
+        Tolerance of the gradient norm, and for agents of their disagreement, for data of total
+        variance 1. The angle to the answer is about tol over the gap of the explained variance
+        ratios.
     algorithm
-        Name or instance of a method. By default an eigensolver for data in one place (ARPACK for fewer than 100 components of
-        more than 1000 samples and features, otherwise LAPACK), and DeEPCA for agents.
+        Name or instance of a method. By default an eigensolver for data in one place (ARPACK for
+        fewer than 100 components of more than 1000 samples and features, otherwise LAPACK), and
+        DeEPCA for agents.
     step_size
         Step size or schedule of the method. By default found from the data.
     max_iter
@@ -116,7 +128,8 @@ class PCA(StreamEstimator):
     Attributes
     ----------
     components_
-        ``(n_components, d)``, orthonormal, by falling variance; the largest entry of each is positive.
+        ``(n_components, d)``, orthonormal, by falling variance; the largest entry of each is
+        positive.
     explained_variance_, explained_variance_ratio_, singular_values_
         ``(n_components,)``.
     mean_
@@ -157,15 +170,20 @@ class PCA(StreamEstimator):
         Raises
         ------
         ValueError
-            A share of the variance, or sparse samples, with a method or a size for which there are none.
+            A share of the variance, or sparse samples, with a method or a size for which there are
+            none.
         """
         accepted = {"accept_sparse": ("csr", "csc"), "ensure_min_samples": 2, "dtype": FLOATS}
         X = validate_data(self, X, **self._accepted | accepted)
         if issparse(X) and self.algorithm != "auto":
-            raise ValueError(f"sparse samples need algorithm='auto', got {self.algorithm!r}: or give X.toarray()")
+            raise ValueError(
+                f"sparse samples need algorithm='auto', got {self.algorithm!r}: or give X.toarray()"
+            )
         if issparse(X) and (self.scale or self._wanted.fill):
-            cure = "leave scale and missing out, or give X.toarray()"
-            raise ValueError(f"sparse samples are neither scaled nor filled: {cure}")
+            raise ValueError(
+                "sparse samples are neither scaled nor filled: leave scale and missing out, or "
+                "give X.toarray()"
+            )
         X = X.astype(np.float64, copy=False)
         if self.algorithm == "auto":
             return self._fit_directly(X)
@@ -173,23 +191,30 @@ class PCA(StreamEstimator):
         return self._fit([X], None)
 
     def fit_agents(
-        self, agents: Iterable[Any], W: Any, split: Literal["samples", "features"] = "samples", *, warm_start: bool = False
+        self,
+        agents: Iterable[Any],
+        W: Any,
+        split: Literal["samples", "features"] = "samples",
+        *,
+        warm_start: bool = False,
     ) -> Self:
         """Find the components of the samples that agents hold, by exchanges between neighbours.
 
         Parameters
         ----------
         agents
-            X_i, ``(m_i, d)``, of each agent; with ``split="features"`` ``(m, d_i)``, each agent's features of the same samples, of
-            which the components then have the order. Every sample has the same weight.
+            X_i, ``(m_i, d)``, of each agent; with ``split="features"`` ``(m, d_i)``, each agent's
+            features of the same samples, of which the components then have the order. Every sample
+            has the same weight.
         W
             As for `solve`.
         split
-            What is divided over the agents. For features the method is LOBPCG, and ``certificate_`` says how good the answer is
-            (`decentorth.Certificate`).
+            What is divided over the agents. For features the method is LOBPCG, and ``certificate_``
+            says how good the answer is (`decentorth.Certificate`).
         warm_start
-            Start from the components of the last fit, for samples that have changed little; with samples divided. DeEPCA then
-            has the momentum that suits the convergence of the last fit from a random start.
+            Start from the components of the last fit, for samples that have changed little; with
+            samples divided. DeEPCA then has the momentum that suits the convergence of the last fit
+            from a random start.
 
         Raises
         ------
@@ -200,12 +225,15 @@ class PCA(StreamEstimator):
             checked = self._agents("X", self._entries(agents))
             return self._fit(checked, W, self._last(warm_start))
         if self.weights != "samples":
-            same = "agents that hold features have the same samples"
-            raise ValueError(f"{same}, so weights must be 'samples', got {self.weights!r}")
+            raise ValueError(
+                "agents that hold features have the same samples, so weights must be 'samples', "
+                f"got {self.weights!r}"
+            )
         if self._share:
             raise ValueError(
-                f"a share of the variance, n_components={self.n_components}, needs all eigenvalues, "
-                "which agents that hold features do not find: give the number of components"
+                f"a share of the variance, n_components={self.n_components}, needs all "
+                "eigenvalues, which agents that hold features do not find: give the number of "
+                "components"
             )
         entries = self._entries(agents)
         parts = self._features("X", entries)
@@ -240,8 +268,10 @@ class PCA(StreamEstimator):
         solver = "covariance_eigh" if issparse(X) or m >= TALL * d else "full"
         if issparse(X) and d > DIRECT:
             if self._share or rank == most:
-                wide = f"sparse samples of more than {DIRECT} features"
-                raise ValueError(f"{wide} need a number of components below {most}")
+                raise ValueError(
+                    f"sparse samples of more than {DIRECT} features need a number of components "
+                    f"below {most}"
+                )
             solver = "arpack"
         elif most > DIRECT and not self._share and FEW * rank <= most:
             solver = "arpack"
@@ -265,7 +295,9 @@ class PCA(StreamEstimator):
         """True if n_components is a share of the variance."""
         return isinstance(self.n_components, float) and 0.0 < self.n_components < 1.0
 
-    def _fit(self, agents: list[Any], W: Any, last: Directions = None, streams: Streams = None) -> Self:
+    def _fit(
+        self, agents: list[Any], W: Any, last: Directions = None, streams: Streams = None
+    ) -> Self:
         if self.weights not in get_args(Weights):
             raise ValueError(f"weights must be 'agents' or 'samples', got {self.weights!r}")
         n, count = len(agents), sum(self._counts)
@@ -313,8 +345,8 @@ class PCA(StreamEstimator):
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Update the fit with a batch of samples, ``(m, d)``, also after `fit`.
 
-        No samples are kept, only ``2 n_components + 10`` directions and the mean, O(d n_components) numbers. The first batch must
-        have at least ``n_components`` samples.
+        No samples are kept, only ``2 n_components + 10`` directions and the mean, O(d n_components)
+        numbers. The first batch must have at least ``n_components`` samples.
         """
         first = "components_" not in vars(self)
         X = validate_data(self, X, reset=first, **self._accepted)
@@ -365,10 +397,11 @@ class PCA(StreamEstimator):
         return np.maximum(np.sqrt(self.explained_variance_), np.finfo(np.float64).eps)
 
     def score_samples(self, X: Any) -> Array:
-        """``(m,)``: the log-likelihoods of samples under the Gaussian model of probabilistic principal component analysis.
+        """``(m,)``: the log-likelihoods of samples under the Gaussian model of probabilistic
+        principal component analysis.
 
-        The covariance is that of the components, and ``noise_variance_`` in every other direction (Tipping & Bishop, Journal of the
-        Royal Statistical Society B 1999).
+        The covariance is that of the components, and ``noise_variance_`` in every other direction
+        (Tipping & Bishop, Journal of the Royal Statistical Society B 1999).
 
         Raises
         ------
@@ -380,8 +413,10 @@ class PCA(StreamEstimator):
         d, r = X.shape[1], self.n_components_
         values, noise = self.explained_variance_, self.noise_variance_
         if values.min() <= 0.0 or (noise <= 0.0 and r < d):
-            flat = "there is no density where samples do not vary in some direction"
-            raise ValueError(f"{flat}: ask for fewer components")
+            raise ValueError(
+                "there is no density where samples do not vary in some direction: ask for fewer "
+                "components"
+            )
         centred = self._centred(X)
         along = (centred @ self.components_.T) ** 2
         constant = d * np.log(2.0 * np.pi) + np.log(values).sum()
@@ -399,8 +434,9 @@ class PCA(StreamEstimator):
 def forecast(answers: Sequence[Array]) -> Array:
     """``(d, r)``: the next of a series of orthonormal bases, from the last three.
 
-    It is the last one plus the share of its last change that the change before predicts: 1 for a steady drift. Where answers only
-    scatter around one place it is negative, and the forecast is nearer to their mean.
+    It is the last one plus the share of its last change that the change before predicts: 1 for a
+    steady drift. Where answers only scatter around one place it is negative, and the forecast is
+    nearer to their mean.
     """
     last = answers[-1]
     turned = [basis @ scipy.linalg.polar(basis.T @ last)[0] for basis in answers]
@@ -412,7 +448,8 @@ def forecast(answers: Sequence[Array]) -> Array:
 
 
 def _offsets(result: Result, turn: Array) -> Array | None:
-    """The agents' trackers minus their own products, for the next start of DeEPCA; None for other methods."""
+    """The agents' trackers minus their own products, for the next start of DeEPCA; None for other
+    methods."""
     state, problem = result.state, result.problem
     if "behind" not in state._fields:
         return None
@@ -423,7 +460,8 @@ def _offsets(result: Result, turn: Array) -> Array | None:
 
 
 def _contraction(history: Mapping[str, Array]) -> float:
-    """The factor by which the gradient norm fell in an iteration, over the second half of a run; 0 for fewer than 4 rows."""
+    """The factor by which the gradient norm fell in an iteration, over the second half of a run; 0
+    for fewer than 4 rows."""
     norms, iterations = history["gradient_norm"], history["iteration"]
     half = len(norms) // 2
     if half < 2 or not 0.0 < norms[-1] < norms[half]:
@@ -432,14 +470,16 @@ def _contraction(history: Mapping[str, Array]) -> float:
 
 
 def _explaining(share: float, scaled: Sequence[Array], most: int, collective: Collective) -> int:
-    """The least number of components that explain more than this share of the variance of all agents' samples."""
+    """The least number of components that explain more than this share of the variance of all
+    agents' samples."""
     weighted = [x / np.sqrt(len(x)) for x in scaled]
     values = np.maximum(np.linalg.eigvalsh(pooled.gram(weighted, collective))[::-1], 0.0).cumsum()
     return min(int(np.searchsorted(values, share * values[-1], side="right")) + 1, most)
 
 
 def _leading(centred: Array, rank: int) -> tuple[Array, Array] | None:
-    """The leading components ``(rank, d)`` of centred samples and their singular values, by LAPACK, from the smaller Gram matrix.
+    """The leading components ``(rank, d)`` of centred samples and their singular values, by LAPACK,
+    from the smaller Gram matrix.
 
     None where the last variance is so small beside the first that the squares have lost its digits.
     """

@@ -1,4 +1,5 @@
-"""The state of streams: running means and covariances, and estimators that take a batch of each agent's samples at a time."""
+"""The state of streams: running means and covariances, and estimators that take a batch of each
+agent's samples at a time."""
 
 from __future__ import annotations
 
@@ -16,14 +17,16 @@ from .components import ComponentEstimator
 
 
 class RunningCovariance(NamedTuple):
-    """The number of the samples seen in batches, with their mean ``(d,)`` and covariance ``(d, d)``."""
+    """The number of the samples seen in batches, with their mean ``(d,)`` and covariance ``(d,
+    d)``."""
 
     samples: int
     mean: Array
     covariance: Array
 
     def rescaled(self, mean: Array, deviations: Array) -> RunningCovariance:
-        """Return the state for samples after subtracting ``mean`` and dividing by ``deviations``."""
+        """Return the state for samples after subtracting ``mean`` and dividing by
+        ``deviations``."""
         scaled = self.covariance / np.outer(deviations, deviations)
         return RunningCovariance(self.samples, (self.mean - mean) / deviations, scaled)
 
@@ -54,7 +57,8 @@ class RunningCovariance(NamedTuple):
 
 
 class SeenSamples(NamedTuple):
-    """The samples of a stream: their number for each of all agents, and the state of each agent of this rank."""
+    """The samples of a stream: their number for each of all agents, and the state of each agent of
+    this rank."""
 
     counts: list[int]
     own: list[RunningCovariance]
@@ -65,23 +69,29 @@ Streams = SeenSamples | None
 
 
 class StreamEstimator(ComponentEstimator, ABC):
-    """An estimator that needs only the products of agents' samples, and so takes them in batches."""
+    """An estimator that needs only the products of agents' samples, and so takes them in
+    batches."""
 
     _streams: SeenSamples | None = None
     _answers: list[Array]
     """The components, ``(d, r)``, of the last fits, each of which started from the one before."""
     _offsets: Array | None = None
-    """``(n_local, d, r)``: the agents' trackers minus their own products, at the end of the last fit."""
+    """``(n_local, d, r)``: the agents' trackers minus their own products, at the end of the last
+    fit."""
 
     @abstractmethod
-    def _fit(self, agents: list[Any], W: Any, last: Directions = None, streams: Streams = None) -> Self:
+    def _fit(
+        self, agents: list[Any], W: Any, last: Directions = None, streams: Streams = None
+    ) -> Self:
         """As for other estimators; of ``streams`` the agents' samples are further batches."""
 
     def partial_fit_agents(self, agents: Iterable[object], W: object) -> Self:
-        """Update the fit with a batch of each agent's samples: the answer is that for all samples seen.
+        """Update the fit with a batch of each agent's samples: the answer is that for all samples
+        seen.
 
-        Each agent keeps the number, the mean and the covariance of its own samples, O(d^2) numbers. The run starts from the last
-        components, as with ``warm_start``. The first call, and a call after another fit, starts a stream.
+        Each agent keeps the number, the mean and the covariance of its own samples, O(d^2) numbers.
+        The run starts from the last components, as with ``warm_start``. The first call, and a call
+        after another fit, starts a stream.
 
         Parameters
         ----------
@@ -104,8 +114,11 @@ class StreamEstimator(ComponentEstimator, ABC):
         self._streams = self._joined
         return self
 
-    def _rows(self, batches: Sequence[Array], collective: Collective, before: Streams, warm: bool) -> list[Array]:
-        """The samples of the agents here in the units of the method, minus their mean; of streams, rows with the same products."""
+    def _rows(
+        self, batches: Sequence[Array], collective: Collective, before: Streams, warm: bool
+    ) -> list[Array]:
+        """The samples of the agents here in the units of the method, minus their mean; of streams,
+        rows with the same products."""
         if before is None:
             return self._in_units(batches, collective, warm)
         samples, units = sum(before.counts), self._units

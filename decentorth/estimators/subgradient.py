@@ -1,18 +1,22 @@
-"""Estimators by subgradient methods: robust subspaces and orthogonal dictionaries, of data in one place or held by agents.
+"""Estimators by subgradient methods: robust subspaces and orthogonal dictionaries, of data in one
+place or held by agents.
 
-A subgradient does not vanish at a minimiser, but the steps do: a run ends when they are the share ``tol`` of the first step. Where
-the minimum is sharp, as for subspaces and dictionaries, the error is then of the order of ``tol`` times the initial error.
+A subgradient does not vanish at a minimiser, but the steps do: a run ends when they are the share
+``tol`` of the first step. Where the minimum is sharp, as for subspaces and dictionaries, the error
+is then of the order of ``tol`` times the initial error.
 
-Robust subspaces. The inliers, an unknown part of the samples, lie near a subspace through a location; the outliers are
-anywhere. The samples minus the location, divided by their norms, lie on the unit sphere, and a subgradient method finds the
-directions orthogonal to the subspace (`problems.RobustSubspaceRecovery`). They minimise the sum of the samples' distances from
-it, not of squared distances as in principal component analysis. On the sphere distant samples have no more weight than others.
-The location is the median of each feature; for agents, the mean of their medians, weighted by their numbers of samples.
+Robust subspaces. The inliers, an unknown part of the samples, lie near a subspace through a
+location; the outliers are anywhere. The samples minus the location, divided by their norms, lie on
+the unit sphere, and a subgradient method finds the directions orthogonal to the subspace
+(`problems.RobustSubspaceRecovery`). They minimise the sum of the samples' distances from it, not of
+squared distances as in principal component analysis. On the sphere distant samples have no more
+weight than others. The location is the median of each feature; for agents, the mean of their
+medians, weighted by their numbers of samples.
 
-Orthogonal dictionaries. For samples x = D s with an orthogonal dictionary D and sparse coefficients s, a subgradient method
-finds the orthonormal basis in which the coefficients of all samples have the least l1 norm
-(`problems.OrthogonalDictionaryLearning`). From a random start it finds D, up to the order and the signs of its atoms, with
-enough samples: about 10 n^1.5 for n features.
+Orthogonal dictionaries. For samples x = D s with an orthogonal dictionary D and sparse coefficients
+s, a subgradient method finds the orthonormal basis in which the coefficients of all samples have
+the least l1 norm (`problems.OrthogonalDictionaryLearning`). From a random start it finds D, up to
+the order and the signs of its atoms, with enough samples: about 10 n^1.5 for n features.
 """
 
 from __future__ import annotations
@@ -36,7 +40,9 @@ class StepShare:
 
     columns = ("step_share",)
 
-    def __call__(self, problem: object, state: Observed, collective: Collective) -> tuple[float, ...]:
+    def __call__(
+        self, problem: object, state: Observed, collective: Collective
+    ) -> tuple[float, ...]:
         """The ratio, the same on every rank."""
         return (collective.max(float((state.step_size / state.base).max())),)
 
@@ -58,7 +64,8 @@ class StepsBelow(Rule):
 class SubgradientEstimator(ComponentEstimator):
     """An estimator whose methods are subgradient methods.
 
-    A warm start takes as many rounds as another, since the steps decide: it keeps to the last answer where there are several.
+    A warm start takes as many rounds as another, since the steps decide: it keeps to the last
+    answer where there are several.
     """
 
     tol: float = 1e-6
@@ -87,8 +94,8 @@ class RobustSubspace(SubgradientEstimator):
     center
         True for a subspace through the samples' median, false for one through 0.
     tol
-        The share of the first step to which steps shrink. Where inliers are near the subspace, and many enough, its error shrinks
-        as they do.
+        The share of the first step to which steps shrink. Where inliers are near the subspace, and
+        many enough, its error shrinks as they do.
     algorithm
         Name or instance of a method. By default DRSM, which is RSM for data in one place.
     step_size
@@ -101,8 +108,8 @@ class RobustSubspace(SubgradientEstimator):
     Attributes
     ----------
     components_
-        ``(n_components, d)``, orthonormal: the subspace's principal axes of the samples on the sphere, the longest first; the
-        largest entry of each is positive.
+        ``(n_components, d)``, orthonormal: the subspace's principal axes of the samples on the
+        sphere, the longest first; the largest entry of each is positive.
     location_
         ``(d,)``.
 
@@ -140,7 +147,9 @@ class RobustSubspace(SubgradientEstimator):
             rows = [problems.on_sphere(x - self._origin) for x in mine]
             weights = (counts / counts.mean())[own]
             self.location_ = self._pooled(self._origin)
-            return problems.RobustSubspaceRecovery(rows, rank, weights=weights, n_agents=n, first_agent=own.start)
+            return problems.RobustSubspaceRecovery(
+                rows, rank, weights=weights, n_agents=n, first_agent=own.start
+            )
 
         across, result = self._solve(n, build, W, last=last)
         with one_thread():
@@ -153,9 +162,11 @@ class RobustSubspace(SubgradientEstimator):
         return np.linalg.qr(last.T, mode="complete")[0][:, len(last) :]
 
     def score_samples(self, X: object) -> Array:
-        """``(m,)``: minus the sine of the angle between a sample, seen from the location, and the subspace.
+        """``(m,)``: minus the sine of the angle between a sample, seen from the location, and the
+        subspace.
 
-        The score is 0 for samples in the subspace and -1 for samples orthogonal to it: low scores mark outliers.
+        The score is 0 for samples in the subspace and -1 for samples orthogonal to it: low scores
+        mark outliers.
         """
         along = self.transform(X)
         seen = self._centred(np.asarray(X, dtype=np.float64))
@@ -167,13 +178,14 @@ class RobustSubspace(SubgradientEstimator):
 class OrthogonalDictionary(SubgradientEstimator):
     """The orthonormal basis in which samples are sparsest.
 
-    Nothing is centred without ``scale``: the coefficients' mean should be about 0. For a dictionary that is not orthogonal,
-    whiten first, or see `ICA`.
+    Nothing is centred without ``scale``: the coefficients' mean should be about 0. For a dictionary
+    that is not orthogonal, whiten first, or see `ICA`.
 
     Parameters
     ----------
     tol
-        The share of the first step to which steps shrink; where there is a dictionary, the error shrinks as they do.
+        The share of the first step to which steps shrink; where there is a dictionary, the error
+        shrinks as they do.
     algorithm
         Name or instance of a method. By default DRSM, which is RSM for data in one place.
     step_size
@@ -186,8 +198,8 @@ class OrthogonalDictionary(SubgradientEstimator):
     Attributes
     ----------
     components_
-        ``(d, d)``, orthogonal: the atoms, those with the largest coefficients in the mean first; the largest entry of each is
-        positive.
+        ``(d, d)``, orthogonal: the atoms, those with the largest coefficients in the mean first;
+        the largest entry of each is positive.
     sizes_
         ``(d,)``: the mean size of each atom's coefficients.
 

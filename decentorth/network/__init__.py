@@ -1,4 +1,5 @@
-"""Mixing over a network of agents: the exchange plan, the transport, the `Network` class, and faults of messages and agents."""
+"""Mixing over a network of agents: the exchange plan, the transport, the `Network` class, and
+faults of messages and agents."""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ ColumnSums: TypeAlias = Callable[[Array], Array] | None
 
 
 class AgentCollective:
-    """A `protocols.Collective` of the processes, where rank q holds the agents ``bounds[q]:bounds[q + 1]``."""
+    """A `protocols.Collective` of the processes, where rank q holds the agents
+    ``bounds[q]:bounds[q + 1]``."""
 
     def __init__(self, communicator: Communicator, bounds: Index, along_edges: ColumnSums = None):
         self.communicator, self.bounds, self._along_edges = communicator, bounds, along_edges
@@ -90,8 +91,9 @@ class AgentCollective:
         different = [rank for rank, other in enumerate(digests) if other != digests[0]]
         if different:
             listed = ", ".join(map(str, different[:8])) + " and more" * (len(different) > 8)
-            wrong = f"it differs from rank 0's on rank {listed}"
-            raise ValueError(f"{what} must be the same on every rank; {wrong}")
+            raise ValueError(
+                f"{what} must be the same on every rank; it differs from rank 0's on rank {listed}"
+            )
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
@@ -141,7 +143,8 @@ class AgentCollective:
 
 
 class ReplicaCollective(AgentCollective):
-    """The collective of a single agent that every rank holds a copy of: sums need no messages, and rank 0 writes its arrays."""
+    """The collective of a single agent that every rank holds a copy of: sums need no messages, and
+    rank 0 writes its arrays."""
 
     def __init__(self, communicator: Communicator) -> None:
         super().__init__(communicator, np.ones(communicator.size + 1, dtype=np.int64))

@@ -26,7 +26,8 @@ class DevicePlan(Plan):
 
 
 class DeviceNetwork(Network):
-    """A network that mixes arrays of the host as every network does, for automatic steps, and those of ``device`` there."""
+    """A network that mixes arrays of the host as every network does, for automatic steps, and those
+    of ``device`` there."""
 
     plan_type = DevicePlan
     steady = False

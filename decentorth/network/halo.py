@@ -1,7 +1,9 @@
-"""Exchange plans: the values that each rank sends and receives, from W and a division of the agents over ranks.
+"""Exchange plans: the values that each rank sends and receives, from W and a division of the agents
+over ranks.
 
-Each rank holds a run of consecutive agents. Its rows of W are cut by columns at the ranks' borders; the pieces, taken in rank
-order, keep every row's columns in global agent order, so a row's sum has the same bits for any number of ranks.
+Each rank holds a run of consecutive agents. Its rows of W are cut by columns at the ranks' borders;
+the pieces, taken in rank order, keep every row's columns in global agent order, so a row's sum has
+the same bits for any number of ranks.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ class Send:
 
 @dataclass(frozen=True)
 class Halo:
-    """The exchange plan of one rank: its messages, and the order in which it adds its own and the received values."""
+    """The exchange plan of one rank: its messages, and the order in which it adds its own and the
+    received values."""
 
     agents: slice
     pieces: tuple[Piece, ...]
@@ -60,7 +63,8 @@ class Halo:
         return tuple([piece.block for piece in self.pieces])
 
     def alike(self, labels: Sequence[Array], arrived: Masks | None = None) -> tuple[Array, Blocks]:
-        """The largest labels received, and the matrix of a round of mixing among agents of the same label.
+        """The largest labels received, and the matrix of a round of mixing among agents of the same
+        label.
 
         Parameters
         ----------
@@ -72,7 +76,8 @@ class Halo:
         Returns
         -------
         tuple
-            ``(n_local,)``, the largest label among an agent and its neighbours, and the blocks with edges of equal labels only.
+            ``(n_local,)``, the largest label among an agent and its neighbours, and the blocks with
+            edges of equal labels only.
         """
         mine = labels[self.own]
         heard, used = mine.copy(), []
@@ -84,7 +89,8 @@ class Halo:
         return heard, self.using(used)
 
     def largest(self, values: Sequence[Array]) -> Array:
-        """``(n_local, width)``: the elementwise maximum over an agent and its neighbours, from the pieces' ``(agents, width)``."""
+        """``(n_local, width)``: the elementwise maximum over an agent and its neighbours, from the
+        pieces' ``(agents, width)``."""
         found = values[self.own].copy()
         for piece, theirs in zip(self.pieces, values, strict=True):
             block = piece.block
@@ -95,11 +101,13 @@ class Halo:
         return found
 
     def using(self, used: Masks) -> Blocks:
-        """The pieces' blocks with some edges only; the weights of the others are added to the self-weight, in global agent order.
+        """The pieces' blocks with some edges only; the weights of the others are added to the
+        self-weight, in global agent order.
 
-        If both ends leave out the same edges, W stays symmetric and doubly stochastic. The values of a neighbour that is left out
-        are not read, so they may be anything, NaN included. ``used`` has for each piece the mask of the stored entries to use, the
-        self-weights among them.
+        If both ends leave out the same edges, W stays symmetric and doubly stochastic. The values
+        of a neighbour that is left out are not read, so they may be anything, NaN included.
+        ``used`` has for each piece the mask of the stored entries to use, the self-weights among
+        them.
         """
         rest = np.zeros(self.agents.stop - self.agents.start)
         for piece, keep in zip(self.pieces, used, strict=True):
@@ -129,9 +137,12 @@ def even_bounds(n_agents: int, ranks: int) -> Index:
     ranks than agents.
     """
     if ranks > n_agents:
-        repair = f"start at most {n_agents} ranks or ask for more agents"
-        raise ValueError(f"{ranks} ranks for {n_agents} agents: every rank must hold at least one; {repair}")
-    sizes = np.arange(n_agents + ranks - 1, n_agents - 1, -1) // ranks  # block q has (n + ranks - 1 - q) // ranks
+        raise ValueError(
+            f"{ranks} ranks for {n_agents} agents: every rank must hold at least one; start at "
+            f"most {n_agents} ranks or ask for more agents"
+        )
+    # block q has (n + ranks - 1 - q) // ranks
+    sizes = np.arange(n_agents + ranks - 1, n_agents - 1, -1) // ranks
     return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
 
 

@@ -14,7 +14,8 @@ _PENDING = 256
 
 
 class Contents(NamedTuple):
-    """The contents of a message: how its arrays are used at their receiver, and their numbers per agent."""
+    """The contents of a message: how its arrays are used at their receiver, and their numbers per
+    agent."""
 
     use: str
     widths: tuple[int, ...]
@@ -24,7 +25,8 @@ class Ledger(dict[Contents, list[Index]]):
     """Of each kind of message tables ``(pairs, 4)``: sender, receiver, messages and bytes."""
 
     def add(self, contents: Contents, pairs: Index, messages: Number, size: Number) -> None:
-        """Add messages, and their bytes in all, for each of the ``pairs``, ``(2, count)``: sender, receiver."""
+        """Add messages, and their bytes in all, for each of the ``pairs``, ``(2, count)``: sender,
+        receiver."""
         rows = np.empty((pairs.shape[1], 4), dtype=np.int64)
         rows[:, :2], rows[:, 2], rows[:, 3] = pairs.T, messages, size
         tables = self.setdefault(contents, [])

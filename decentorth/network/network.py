@@ -37,11 +37,13 @@ _PLACEMENTS: dict[str, Callable[[Csr, int], Index]] = {
 }
 _KEPT_PLANS = 64
 _LARGEST_DIRECTED = 1500
-"""The largest number of agents of a directed network with a spectrum (`topologies.directed_spectrum`)."""
+"""The largest number of agents of a directed network with a spectrum
+(`topologies.directed_spectrum`)."""
 
 
 class Plan:
-    """The exchange plan of one matrix, with the buffers for arrays of each combination of widths."""
+    """The exchange plan of one matrix, with the buffers for arrays of each combination of
+    widths."""
 
     def __init__(self, W: Csr, network: Network) -> None:
         communicator = network.communicator
@@ -50,7 +52,8 @@ class Plan:
         self.traffic = cache(partial(Traffic, self.halo, communicator, compiled=network.compiled))
         """The exchange for arrays of these widths."""
         self.used: Counter[Contents] = Counter()
-        """The rounds so far in which every message was sent once, by what the messages had in them."""
+        """The rounds so far in which every message was sent once, by what the messages had in
+        them."""
         self._rows = W
 
     @cached_property
@@ -66,20 +69,22 @@ class Plan:
 
 
 class Network(Shown):
-    """Mixing with a doubly stochastic matrix W over the agents of this process and, through messages, those of other ranks.
+    """Mixing with a doubly stochastic matrix W over the agents of this process and, through
+    messages, those of other ranks.
 
     Parameters
     ----------
     W
-        ``(n, n)``: symmetric, doubly stochastic, connected; anything `topologies.check_weights` accepts. Or a
-        `topologies.WeightSequence`: round k (counted from 0 over all mixing) uses its W(k). Or `topologies.DirectedWeights` with A
-        in the place of W, and B for what is pushed. Plain arrays (`Csr`) are of a matrix that is checked already, so that ranks
-        need not load SciPy to check it again.
+        ``(n, n)``: symmetric, doubly stochastic, connected; anything `topologies.check_weights`
+        accepts. Or a `topologies.WeightSequence`: round k (counted from 0 over all mixing) uses its
+        W(k). Or `topologies.DirectedWeights` with A in the place of W, and B for what is pushed.
+        Plain arrays (`Csr`) are of a matrix that is checked already, so that ranks need not load
+        SciPy to check it again.
     comm
         The processes, as for `connect`.
     placement
-        The division of consecutive agents over ranks: ``"even"``, ``"fewer-cuts"`` (borders moved by up to a tenth of a block
-        so that fewer edges cross them), or the borders themselves.
+        The division of consecutive agents over ranks: ``"even"``, ``"fewer-cuts"`` (borders moved
+        by up to a tenth of a block so that fewer edges cross them), or the borders themselves.
 
     Attributes
     ----------
@@ -90,7 +95,8 @@ class Network(Shown):
     transport_messages, transport_bytes
         The messages and bytes that this rank sent to other ranks.
     compiled
-        True if arrays are mixed by loops that numba has compiled, which give the same bits; to be set before the first round.
+        True if arrays are mixed by loops that numba has compiled, which give the same bits; to be
+        set before the first round.
 
     Raises
     ------
@@ -124,7 +130,8 @@ class Network(Shown):
         self._totals: Counter[Contents] = Counter()
         self._earlier = Ledger()
         self.final_ledger: Ledger | None = None
-        """The ledger of a run that has ended, whose iterations may be made again to find out why."""
+        """The ledger of a run that has ended, whose iterations may be made again to find out
+        why."""
         if ranks > 1 and self.sequence is None and not self._too_large:
             # computed once, by rank 0: step sizes made from it are the same bits everywhere
             if self.directed:
@@ -134,7 +141,8 @@ class Network(Shown):
                 self.spectrum = Spectrum(*self._of_root(self._own_spectrum, 2))
 
     def _read(self, W: Any) -> Csr:
-        """The rows of W, of the first matrix of a sequence, or of both matrices of a directed network."""
+        """The rows of W, of the first matrix of a sequence, or of both matrices of a directed
+        network."""
         match W:
             case Csr():
                 return W
@@ -165,12 +173,14 @@ class Network(Shown):
 
     @cached_property
     def W(self) -> csr_array:
-        """The mixing matrix, the first one of a sequence, or A of a directed network, ``(n, n)``."""
+        """The mixing matrix, the first one of a sequence, or A of a directed network, ``(n,
+        n)``."""
         return self.rows.array
 
     @property
     def directed(self) -> bool:
-        """True if points are mixed with a row-stochastic A, and pushed arrays with a column-stochastic B."""
+        """True if points are mixed with a row-stochastic A, and pushed arrays with a
+        column-stochastic B."""
         return self.rows.push is not None
 
     @property
@@ -181,10 +191,13 @@ class Network(Shown):
 
     @cached_property
     def spectrum(self) -> Spectrum:
-        """The second largest and the smallest eigenvalue of a fixed W (0 and 0 for a single agent)."""
+        """The second largest and the smallest eigenvalue of a fixed W (0 and 0 for a single
+        agent)."""
         if self.sequence is not None:
-            repair = "give step_size and penalty as numbers, and rounds without chebyshev"
-            raise ValueError(f"a time-varying network lacks the eigenvalues for automatic steps or rounds: {repair}")
+            raise ValueError(
+                "a time-varying network lacks the eigenvalues for automatic steps or rounds: give "
+                "step_size and penalty as numbers, and rounds without chebyshev"
+            )
         if self.directed:
             raise ValueError("chebyshev needs a symmetric W: leave it out on a directed network")
         return self._own_spectrum()
@@ -193,9 +206,11 @@ class Network(Shown):
     def push_pull_spectrum(self) -> PushPullSpectrum:
         """The speed of pulling and pushing, and the length of a common step."""
         if self._too_large:
-            wrong = f"which on a directed graph of {self.n_agents} agents take too long"
-            repair = "give step_size, and penalty where there is one, as numbers"
-            raise ValueError(f"automatic steps need the eigenvalues of the weights, {wrong}: {repair}")
+            raise ValueError(
+                "automatic steps need the eigenvalues of the weights, which on a directed graph "
+                f"of {self.n_agents} agents take too long: give step_size, and penalty where there "
+                "is one, as numbers"
+            )
         return self._own_push_pull_spectrum()
 
     @property
@@ -222,13 +237,16 @@ class Network(Shown):
     def self_weights(self) -> Array:
         """``(n_local,)``: the self-weights W_ii of this process's agents, of a fixed W."""
         if self.sequence is not None:
-            why = "on a time-varying network an agent's own weight changes"
-            raise ValueError(f"{why}: give step_size as a number")
+            raise ValueError(
+                "on a time-varying network an agent's own weight changes: give step_size as a "
+                "number"
+            )
         own = self.rows.indices == entry_rows(self.rows)
         return np.ascontiguousarray(self.rows.data[own][self.agents])
 
     def digest(self) -> bytes:
-        """The SHA-256 of W (or of the first matrices of a sequence), which must be the same on every rank."""
+        """The SHA-256 of W (or of the first matrices of a sequence), which must be the same on
+        every rank."""
         hashed = hashlib.sha256()
         for k in range(self.period or 4):
             W = self._rows_of(k)
@@ -258,13 +276,19 @@ class Network(Shown):
         """
         if in_flight:
             held = ", ".join(in_flight)
-            raise ValueError(f"this network delivers every message in its round, so it cannot hold {held}")
+            raise ValueError(
+                f"this network delivers every message in its round, so it cannot hold {held}"
+            )
         self.rounds, self.messages, self.bytes = rounds, messages, bytes
 
-    def without(self, lost: Index, communicator: Any = "serial", ranks: Sequence[int] = (0,)) -> Network:
-        """The network without the agents in ``lost``; the remaining agents are renumbered in their order.
+    def without(
+        self, lost: Index, communicator: Any = "serial", ranks: Sequence[int] = (0,)
+    ) -> Network:
+        """The network without the agents in ``lost``; the remaining agents are renumbered in their
+        order.
 
-        Weights of lost neighbours are added to the self-weight (`topologies.without_agents`). Counts begin at 0.
+        Weights of lost neighbours are added to the self-weight (`topologies.without_agents`).
+        Counts begin at 0.
 
         Parameters
         ----------
@@ -274,7 +298,8 @@ class Network(Shown):
         Raises
         ------
         ValueError
-            The remaining agents are not connected or cannot average, a rank is left without agents, or the network is time-varying.
+            The remaining agents are not connected or cannot average, a rank is left without agents,
+            or the network is time-varying.
         """
         if self.sequence is not None:
             raise ValueError("agents cannot leave a time-varying network")
@@ -282,13 +307,16 @@ class Network(Shown):
         borders = np.searchsorted(left, self.bounds)
         sizes = (borders[1:] - borders[:-1])[list(ranks)]
         if sizes.sum() != left.size or not sizes.all():
-            held = f"the ranks {', '.join(map(str, ranks))} have {sizes.tolist()}"
-            raise ValueError(f"of {left.size} agents that are left, {held}")
+            raise ValueError(
+                f"of {left.size} agents that are left, the ranks {', '.join(map(str, ranks))} "
+                f"have {sizes.tolist()}"
+            )
         bounds = np.concatenate(([0], np.cumsum(sizes)))
         return Network(topologies.without_agents(self.W, lost), communicator, bounds)
 
     def _plan(self) -> Plan:
-        """The plan of the next round; plans of a sequence are cached by distinct matrix, and the oldest is dropped first."""
+        """The plan of the next round; plans of a sequence are cached by distinct matrix, and the
+        oldest is dropped first."""
         key: Hashable = None
         if self.sequence is not None:
             key = (self.sequence.distinct(self.rounds),)
@@ -332,31 +360,37 @@ class Network(Shown):
     def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
         """One round of mixing among agents with the same label.
 
-        An edge is used if both its ends have the same label; the other weights are added to the self-weights, so that the matrix
-        of the round is symmetric and doubly stochastic too. The labels, ``(n_local,)`` and finite, are sent in the same messages,
-        as one more array. The first result is the largest label among an agent and its neighbours; the others are as from `mix`.
+        An edge is used if both its ends have the same label; the other weights are added to the
+        self-weights, so that the matrix of the round is symmetric and doubly stochastic too. The
+        labels, ``(n_local,)`` and finite, are sent in the same messages, as one more array. The
+        first result is the largest label among an agent and its neighbours; the others are as from
+        `mix`.
         """
         return self._mix((labels, *xs), alike=True)
 
     def mix_and_max(self, x: Array, *xs: Array) -> tuple[Array, ...]:
-        """Mix ``xs`` and, in the same messages, take the maximum of ``x`` over each neighbourhood: (maximum, W xs...)."""
+        """Mix ``xs`` and, in the same messages, take the maximum of ``x`` over each neighbourhood:
+        (maximum, W xs...)."""
         return self._round((x, *xs), Traffic.mix_and_max)
 
     def max(self, x: Array, rounds: int = 1) -> Array:
-        """Max-consensus: the elementwise maximum of ``x``, ``(n_local, ...)``, over the agents within ``rounds`` edges and itself.
+        """Max-consensus: the elementwise maximum of ``x``, ``(n_local, ...)``, over the agents
+        within ``rounds`` edges and itself.
 
-        After `flooding_rounds` it is the maximum over all agents, on all of them. NaN counts as the largest. For no rounds the
-        result is ``x`` itself.
+        After `flooding_rounds` it is the maximum over all agents, on all of them. NaN counts as the
+        largest. For no rounds the result is ``x`` itself.
         """
         for _ in range(rounds):
             (x,) = self.mix_and_max(x)
         return x
 
     def total(self, *xs: Array) -> tuple[Array, ...]:
-        """The sum over all agents of each stacked array, on every agent: ``(n_local, ...)``, the same bits for each of them.
+        """The sum over all agents of each stacked array, on every agent: ``(n_local, ...)``, the
+        same bits for each of them.
 
-        The values go along a spanning tree to an agent in the middle of the graph and back (`tree`): two messages for each edge of
-        the tree. ValueError on a network that changes over time.
+        The values go along a spanning tree to an agent in the middle of the graph and back
+        (`tree`): two messages for each edge of the tree. ValueError on a network that changes over
+        time.
         """
         if self.sequence is not None:
             raise ValueError("exact sums need edges that stay, and this network changes over time")
@@ -368,9 +402,11 @@ class Network(Shown):
         return tuple([part.reshape(x.shape) for part, x in pairs])
 
     def column_sums(self, values: Array) -> Array:
-        """``(k,)``: the sums over all agents of ``values``, ``(n_local, k)``, before a run; every message arrives, and is counted.
+        """``(k,)``: the sums over all agents of ``values``, ``(n_local, k)``, before a run; every
+        message arrives, and is counted.
 
-        As `total`; on a directed graph, and on one that changes, the messages go along the chain of the agents in their order.
+        As `total`; on a directed graph, and on one that changes, the messages go along the chain of
+        the agents in their order.
         """
         total = values.copy()
         self._add_up(total, "sums of columns")
@@ -378,13 +414,15 @@ class Network(Shown):
 
     @cached_property
     def _tree(self) -> list[Level]:
-        """The rounds of a sum: along the edges of a fixed undirected graph, otherwise along a chain."""
+        """The rounds of a sum: along the edges of a fixed undirected graph, otherwise along a
+        chain."""
         if self.directed or self.sequence is not None:
             return levels(topologies.metropolis_weights(topologies.path(self.n_agents)))
         return levels(self.W)
 
     def _add_up(self, values: Array, use: str) -> None:
-        """Replace each row of ``values``, ``(n_local, k)``, by the sum over all agents, and count the messages."""
+        """Replace each row of ``values``, ``(n_local, k)``, by the sum over all agents, and count
+        the messages."""
         width = values.shape[1]
         if width not in self._sums:
             self._sums[width] = TreeSum(self._tree, self.bounds, self.communicator, width)
@@ -409,7 +447,8 @@ class Network(Shown):
 
     @cached_property
     def flooding_rounds(self) -> int:
-        """The number of rounds after which a value has reached all agents (`topologies.flooding_rounds`)."""
+        """The number of rounds after which a value has reached all agents
+        (`topologies.flooding_rounds`)."""
         if self.directed:
             return topologies.flooding_rounds(self.directed_weights)
         return topologies.flooding_rounds(self.W if self.sequence is None else self.sequence)
@@ -421,7 +460,8 @@ class Network(Shown):
 
     @property
     def steady(self) -> bool:
-        """True if every message arrives, and the graph, which is undirected, and its weights stay."""
+        """True if every message arrives, and the graph, which is undirected, and its weights
+        stay."""
         return not self.directed and self.sequence is None
 
     def reliable(self) -> contextlib.AbstractContextManager[None]:
@@ -447,7 +487,8 @@ class Network(Shown):
         return out
 
     def ledger(self) -> Ledger:
-        """The messages so far by sender, receiver and contents; the same on every rank, without a message."""
+        """The messages so far by sender, receiver and contents; the same on every rank, without a
+        message."""
         if self.final_ledger is not None:
             return self.final_ledger
         ledger = self._earlier.copy()

@@ -1,7 +1,9 @@
-"""The exchange of one round: buffers and requests are made once for arrays of given widths, and used in every round.
+"""The exchange of one round: buffers and requests are made once for arrays of given widths, and
+used in every round.
 
-All ways give the same bits, because each adds a row's terms in global agent order: all agents in one process, without messages;
-blocks of agents on every rank; one agent on each rank, with its own and the received values in one small table.
+All ways give the same bits, because each adds a row's terms in global agent order: all agents in
+one process, without messages; blocks of agents on every rank; one agent on each rank, with its own
+and the received values in one small table.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ Gathered: TypeAlias = Sequence[Sequence[Array]]
 
 
 class Traffic:
-    """One round of sending, receiving and mixing; a message holds the needed agents of each array, one array after another.
+    """One round of sending, receiving and mixing; a message holds the needed agents of each array,
+    one array after another.
 
     Parameters
     ----------
@@ -49,7 +52,9 @@ class Traffic:
         The seconds that the last round spent in the exchange with other ranks.
     """
 
-    def __init__(self, halo: Halo, communicator: Communicator, widths: Widths, compiled: bool = False):
+    def __init__(
+        self, halo: Halo, communicator: Communicator, widths: Widths, compiled: bool = False
+    ):
         self._halo, self._widths, self._blocks = halo, widths, halo.blocks
         self._n_local = halo.agents.stop - halo.agents.start
         self._push_blocks = self._blocks
@@ -63,7 +68,8 @@ class Traffic:
         self._table = np.empty((0, sum(widths)))
         """Where this rank and its neighbours have one agent each, a row for each of them."""
         self._add_row: Callable[[Array], None] | None = None
-        """The function that adds the product of the own agent's row of W with `_table` to an array."""
+        """The function that adds the product of the own agent's row of W with `_table` to an
+        array."""
         self.messages, self.bytes, self.waited = 0, 0, 0.0
         self.agent_bytes = 8 * sum(widths)
         self._loop, self._product = ROWS, None
@@ -154,9 +160,11 @@ class Traffic:
         return (*pulls, *self._products(self._push_blocks, gathered, xs, pulled))
 
     def mix_alike(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
-        """The largest label received, then W x for each array, where W has the edges between equal labels only.
+        """The largest label received, then W x for each array, where W has the edges between equal
+        labels only.
 
-        The first of ``xs`` holds the labels. If all labels on this rank agree, W is used unchanged, which gives the same bits.
+        The first of ``xs`` holds the labels. If all labels on this rank agree, W is used unchanged,
+        which gives the same bits.
         """
         gathered = self.gather(xs)
         heard, blocks = xs[0].copy(), self._blocks
@@ -165,13 +173,17 @@ class Traffic:
         return (heard, *self._products(blocks, gathered, xs, 1))
 
     def mix_and_max(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
-        """The elementwise maximum of the first array over an agent and its neighbours, then W x for each of the others."""
+        """The elementwise maximum of the first array over an agent and its neighbours, then W x for
+        each of the others."""
         gathered = self.gather(xs)
         width = self._widths[0]
         largest = self._halo.largest([arrays[0].reshape(-1, width) for arrays in gathered])
         return (largest.reshape(xs[0].shape), *self._products(self._blocks, gathered, xs, 1))
 
-    def _products(self, blocks: Blocks, gathered: Gathered, xs: Arrays, first: int = 0) -> list[Array]:
-        """The product of ``blocks`` with each array from number ``first`` on; fresh, C-contiguous."""
+    def _products(
+        self, blocks: Blocks, gathered: Gathered, xs: Arrays, first: int = 0
+    ) -> list[Array]:
+        """The product of ``blocks`` with each array from number ``first`` on; fresh,
+        C-contiguous."""
         fresh = [np.zeros(x.shape) for x in xs[first:]]
         return [self.add(blocks, gathered, number, out) for number, out in enumerate(fresh, first)]

@@ -1,8 +1,10 @@
-"""Exact sums over all agents along a spanning tree of the graph: towards the root, and from there to all agents.
+"""Exact sums over all agents along a spanning tree of the graph: towards the root, and from there
+to all agents.
 
-Each agent waits for its children in the tree, adds what they send to its own values in the order of their numbers, and sends the
-result to its parent; the root's sum then goes the other way. So every edge of the tree carries one message in each direction, and
-all agents receive the same bits: the order of the additions is that of the tree, whatever the division of the agents over ranks.
+Each agent waits for its children in the tree, adds what they send to its own values in the order of
+their numbers, and sends the result to its parent; the root's sum then goes the other way. So every
+edge of the tree carries one message in each direction, and all agents receive the same bits: the
+order of the additions is that of the tree, whatever the division of the agents over ranks.
 """
 
 from __future__ import annotations
@@ -27,11 +29,13 @@ class Level(NamedTuple):
     senders: Index
     receivers: Index
     up: bool
-    """True towards the root, where values are added; False away from it, where they take the place of the receiver's."""
+    """True towards the root, where values are added; False away from it, where they take the place
+    of the receiver's."""
 
 
 def levels(W: csr_array[Any, tuple[int, int]]) -> list[Level]:
-    """The rounds of a sum over the agents of W's connected graph, along the tree of shortest paths to an agent in its middle."""
+    """The rounds of a sum over the agents of W's connected graph, along the tree of shortest paths
+    to an agent in its middle."""
     from scipy.sparse.csgraph import breadth_first_order
 
     far = int(breadth_first_order(W, 0)[0][-1])
@@ -78,7 +82,8 @@ class TreeSum:
         self.transport_bytes = sum(one.bytes for one in self._rounds)
 
     def __call__(self, values: Array) -> float:
-        """Replace each row of ``values``, ``(n_local, width)``, by the sum over all agents; the seconds spent waiting."""
+        """Replace each row of ``values``, ``(n_local, width)``, by the sum over all agents; the
+        seconds spent waiting."""
         for traffic, blocks, rows in zip(self._rounds, self._blocks, self._replaced, strict=True):
             gathered = traffic.gather((values,))
             values[rows] = 0.0

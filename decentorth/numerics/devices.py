@@ -15,28 +15,36 @@ _NAME = re.compile(r"(?:torch:)?(cpu|cuda(?::\d+)?)(?::(float32|float64))?")
 
 
 def opened(name: str) -> Device:
-    """The device called ``cuda``, ``cuda:1`` or ``torch:cpu``, with ``:float32`` behind it for single precision.
+    """The device called ``cuda``, ``cuda:1`` or ``torch:cpu``, with ``:float32`` behind it for
+    single precision.
 
     Raises
     ------
     ValueError
-        There is none, or PyTorch, which computes on it, is not installed; the message says what to type.
+        There is none, or PyTorch, which computes on it, is not installed; the message says what to
+        type.
     """
     found = _NAME.fullmatch(name)
     if found is None or name.startswith("cpu"):  # NumPy's own path is that without a device
-        form = "'cuda', 'cuda:1' or 'torch:cpu', with ':float32' behind it for single precision"
-        raise ValueError(f"device must be {form}, got {name!r}; leave it out to compute with NumPy")
+        raise ValueError(
+            "device must be 'cuda', 'cuda:1' or 'torch:cpu', with ':float32' behind it for single "
+            f"precision, got {name!r}; leave it out to compute with NumPy"
+        )
     try:
         import torch
     except ImportError:
-        raise ValueError(f'device {name!r} needs PyTorch: pip install "decentorth[torch]"') from None
+        raise ValueError(
+            f'device {name!r} needs PyTorch: pip install "decentorth[torch]"'
+        ) from None
     from .torch_arrays import Device
 
     kind, real = found.groups()
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if kind.startswith("cuda") and int(kind[5:] or 0) >= count:
-        there = f"PyTorch finds {count or 'no'} GPU{'s' * (count > 0)}"
-        raise ValueError(f"device {name!r} is not there ({there}): leave device out, or take 'torch:cpu'")
+        raise ValueError(
+            f"device {name!r} is not there (PyTorch finds {count or 'no'} GPU{'s' * (count > 0)}): "
+            "leave device out, or take 'torch:cpu'"
+        )
     return Device(kind, real or "float64")
 
 

@@ -1,12 +1,14 @@
-"""Sums with a fixed order of additions, so that runs are bitwise reproducible: sparse rows times points, over agents, within one.
+"""Sums with a fixed order of additions, so that runs are bitwise reproducible: sparse rows times
+points, over agents, within one.
 
-`accumulate`, `subtract_scaled` and `add_agents` call SciPy's ``csr_matvecs``, the loop behind ``csr_array @ dense``: for each
-row, for each stored column in order, ``out[row] += weight * x[column]`` over the whole point. It accumulates into ``out``, which
-the public operator cannot: so a row whose columns are on several ranks is added piece by piece, in global agent order, without
+`accumulate`, `subtract_scaled` and `add_agents` call SciPy's ``csr_matvecs``, the loop behind
+``csr_array @ dense``: for each row, for each stored column in order, ``out[row] += weight *
+x[column]`` over the whole point. It accumulates into ``out``, which the public operator cannot: so
+a row whose columns are on several ranks is added piece by piece, in global agent order, without
 copying the pieces together first. `scatter` calls ``csc_matvecs``, the same by columns.
 
-These loops are loaded from their own file in SciPy, as ``scipy.sparse`` brings all of ``scipy.linalg``: on every rank that takes
-longer than Python and NumPy.
+These loops are loaded from their own file in SciPy, as ``scipy.sparse`` brings all of
+``scipy.linalg``: on every rank that takes longer than Python and NumPy.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 
 
 def _loops() -> Any:
-    """SciPy's compiled loops without the rest of ``scipy.sparse``, which uses the same module when it is loaded later.
+    """SciPy's compiled loops without the rest of ``scipy.sparse``, which uses the same module when
+    it is loaded later.
 
     None if they have no file of their own.
     """
@@ -48,10 +51,12 @@ if (_sparsetools := _loops()) is None:
     from scipy.sparse import _sparsetools
 Loop = Callable[..., None]
 ROWS: Loop = _sparsetools.csr_matvecs
-"""The loop of `accumulate`: its arguments are rows, columns, width, indptr, indices, data, x and out."""
+"""The loop of `accumulate`: its arguments are rows, columns, width, indptr, indices, data, x and
+out."""
 
 _SMALL, _LARGE = 2.0**-450, 2.0**500
-"""Norms between these are the root of the sum of squares; outside, squares underflow or overflow."""
+"""Norms between these are the root of the sum of squares; outside, squares underflow or
+overflow."""
 
 
 class Csr(NamedTuple):
@@ -97,7 +102,8 @@ def _diagonal(n: int) -> tuple[Index, Index]:
 
 
 def subtract_scaled(scale: Array, x: Array, out: Array) -> None:
-    """Compute ``out[i] -= scale[i] * x[i]`` for each agent i, in one pass; both are C-contiguous."""
+    """Compute ``out[i] -= scale[i] * x[i]`` for each agent i, in one pass; both are
+    C-contiguous."""
     n = len(scale)
     if type(x) is not np.ndarray:  # on a device
         out -= scale.reshape(-1, *(1,) * (x.ndim - 1)) * x
@@ -117,7 +123,8 @@ def add_multiple(scale: float, x: Array, out: Array) -> None:
 
 
 def add_agents(x: Array, out: Array) -> None:
-    """Compute ``out += x[0]``, ``out += x[1]``, ...: a sum strictly in agent order (NumPy's own sums are pairwise)."""
+    """Compute ``out += x[0]``, ``out += x[1]``, ...: a sum strictly in agent order (NumPy's own
+    sums are pairwise)."""
     n = len(x)
     if n == 1:
         out += x[0]
@@ -127,9 +134,11 @@ def add_agents(x: Array, out: Array) -> None:
 
 
 def scatter(places: Index, weights: Array, x: Array, out: Array) -> None:
-    """Compute ``out[places[i, j]] += weights[i, j] * x[i]``, strictly in the order of i and, within it, j.
+    """Compute ``out[places[i, j]] += weights[i, j] * x[i]``, strictly in the order of i and, within
+    it, j.
 
-    All are C-contiguous: places, below m, and weights ``(b, c)``, x ``(b, width)``, out ``(m, width)``.
+    All are C-contiguous: places, below m, and weights ``(b, c)``, x ``(b, width)``, out ``(m,
+    width)``.
     """
     (b, c), (rows, width) = places.shape, out.shape
     starts = c * np.arange(b + 1, dtype=np.int64)
@@ -138,12 +147,14 @@ def scatter(places: Index, weights: Array, x: Array, out: Array) -> None:
 
 
 def sums(x: Array) -> Array:
-    """``(n, ...) -> (n,)``: the sum of each agent's entries; its bits do not depend on the other agents."""
+    """``(n, ...) -> (n,)``: the sum of each agent's entries; its bits do not depend on the other
+    agents."""
     return x.reshape(len(x), -1).sum(-1)
 
 
 def norms(x: Array) -> Array:
-    """``(n, ...) -> (n,)``: the Frobenius norm of each agent's array, without overflow or underflow."""
+    """``(n, ...) -> (n,)``: the Frobenius norm of each agent's array, without overflow or
+    underflow."""
     # on a device no branch is taken by the numbers, which the host would have to wait for
     if type(x) is not np.ndarray:
         unit = power_of_two(np.abs(x.reshape(len(x), -1)).max(-1))

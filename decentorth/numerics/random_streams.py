@@ -1,7 +1,9 @@
-"""Counter-based randomness: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+"""Counter-based randomness: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as
+easy as 1, 2, 3", SC 2011).
 
-A number is a pure function of (seed, purpose, agent, iteration, position), so nothing has to be saved for a restart, the draws do
-not depend on the rank that holds an agent, and all agents are drawn at once.
+A number is a pure function of (seed, purpose, agent, iteration, position), so nothing has to be
+saved for a restart, the draws do not depend on the rank that holds an agent, and all agents are
+drawn at once.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ def philox(counter: _Counter, key: tuple[int, int]) -> _Counter:
 
 @dataclass(frozen=True)
 class CounterStreams:
-    """The random streams of this process's agents: a slice or, if some have left, their numbers at the start, ``(n_local,)``.
+    """The random streams of this process's agents: a slice or, if some have left, their numbers at
+    the start, ``(n_local,)``.
 
     Up to 64 bits of ``seed`` are used.
     """
@@ -51,7 +54,8 @@ class CounterStreams:
     agents: slice | Index
 
     def _words(self, purpose: Purpose, k: int, agents: _Words, size: int) -> _Words:
-        """``(len(agents), size)`` words of 32 bits. The counter is (position, iteration, agent, purpose)."""
+        """``(len(agents), size)`` words of 32 bits. The counter is (position, iteration, agent,
+        purpose)."""
         columns = np.arange((size + 3) // 4, dtype=np.uint64)
         position, agent = np.broadcast_arrays(columns[None, :], agents[:, None])
         iteration = np.full_like(position, k & 0xFFFFFFFF)
@@ -62,9 +66,11 @@ class CounterStreams:
         return np.stack(words, axis=-1).reshape(len(agents), -1)[:, :size]
 
     def integers(self, purpose: Purpose, k: int, size: int, high: int | Index) -> Index:
-        """``(n_local, size)`` integers in ``[0, high)``, with replacement; ``high`` is one number or one per agent, below 2^32.
+        """``(n_local, size)`` integers in ``[0, high)``, with replacement; ``high`` is one number
+        or one per agent, below 2^32.
 
-        Each is a word of 32 bits times ``high``, shifted: the probabilities differ from uniform by less than ``high / 2^32``.
+        Each is a word of 32 bits times ``high``, shifted: the probabilities differ from uniform by
+        less than ``high / 2^32``.
         """
         mine = self.agents
         if isinstance(mine, slice):

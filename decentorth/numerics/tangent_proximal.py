@@ -1,14 +1,15 @@
-"""Proximal points along tangents of {x : x^T x = I}, for objectives with a convex term h that has a proximal map.
+"""Proximal points along tangents of {x : x^T x = I}, for objectives with a convex term h that has a
+proximal map.
 
 At a feasible x, for a point y and a step t, the tangent proximal point is
 
     w = argmin_w ||w - y||^2 / 2 + t h(w)   where w - x is tangent at x: sym(x^T w) = I
 
-Its multiplier is the symmetric S of order r with w = prox_{t h}(y + x S) that minimises the convex function
-<z, w> - ||w||^2/2 - t h(w) - tr S, z = y + x S, whose gradient is e(S) = sym(x^T w) - I. Semismooth Newton steps solve
-e(S) = 0, as in ManPG (Chen, Ma, So, Zhang, "Proximal gradient method for nonsmooth optimization over the Stiefel
-manifold", SIAM J. Optim. 2020), halved until ||e|| or that function falls. From the multiplier of the iteration before,
-a step or two are enough.
+Its multiplier is the symmetric S of order r with w = prox_{t h}(y + x S) that minimises the convex
+function <z, w> - ||w||^2/2 - t h(w) - tr S, z = y + x S, whose gradient is e(S) = sym(x^T w) - I.
+Semismooth Newton steps solve e(S) = 0, as in ManPG (Chen, Ma, So, Zhang, "Proximal gradient method
+for nonsmooth optimization over the Stiefel manifold", SIAM J. Optim. 2020), halved until ||e|| or
+that function falls. From the multiplier of the iteration before, a step or two are enough.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _HALVINGS = 30
 
 
 class _Dual(NamedTuple):
-    """The dual function of the problem at S: z = y + x S, w = prox(z), its gradient e, and its value, which is convex."""
+    """The dual function of the problem at S: z = y + x S, w = prox(z), its gradient e, and its
+    value, which is convex."""
 
     z: Array
     w: Array
@@ -40,7 +42,8 @@ class _Dual(NamedTuple):
 
 
 def tangent_proximal(h: Regularizer, x: Array, y: Array, step: Array, multiplier: Array) -> Two:
-    """The tangent proximal points w, like ``x``, and their multipliers, ``(n_local, r, r)``, both fresh.
+    """The tangent proximal points w, like ``x``, and their multipliers, ``(n_local, r, r)``, both
+    fresh.
 
     Parameters
     ----------
@@ -56,10 +59,11 @@ def tangent_proximal(h: Regularizer, x: Array, y: Array, step: Array, multiplier
 
 
 def stationarity(h: Regularizer, x: Array, gradient: Array) -> float:
-    """The generalized gradient ||w - x|| / t of a point ``(d, r)``, w the tangent proximal point of x - t ``gradient``.
+    """The generalized gradient ||w - x|| / t of a point ``(d, r)``, w the tangent proximal point
+    of x - t ``gradient``.
 
-    It is zero exactly at stationary points of the composite objective. t is 1 over the spectral norm of the gradient,
-    so that it has the gradient's unit.
+    It is zero exactly at stationary points of the composite objective. t is 1 over the spectral
+    norm of the gradient, so that it has the gradient's unit.
     """
     size = float(np.linalg.norm(gradient, 2)) or 1.0
     w, _ = _of_one(h, x, x - gradient / size, 1.0 / size, np.zeros((x.shape[1], x.shape[1])))
@@ -96,7 +100,8 @@ def _excess(h: Regularizer, x: Array, y: Array, step: float, s: Array) -> _Dual:
 
 
 def _newton(x: Array, slopes: Array, e: Array) -> Array:
-    """The symmetric S with e'(S) = -e, regularized: e'(S) = sym(x^T V), row i of V being J_i S x_i, ``slopes`` J."""
+    """The symmetric S with e'(S) = -e, regularized: e'(S) = sym(x^T V), row i of V being J_i S x_i,
+    ``slopes`` J."""
     d, r = x.shape
     rows = slopes[:, :, :, None] * x[:, None, None, :]  # J_i[b, c] x_ie
     k: Array = (x.T @ rows.reshape(d, -1)).reshape(r, r, r, r)

@@ -1,11 +1,14 @@
-"""PyTorch's tensors as arrays that NumPy's own functions and operators take, so that one source runs on every device.
+"""PyTorch's tensors as arrays that NumPy's own functions and operators take, so that one source
+runs on every device.
 
-NumPy asks an argument of a foreign type to evaluate a function itself: ``__array_ufunc__`` (NEP 13) for elementwise functions,
-operators and ``matmul``, ``__array_function__`` (NEP 18) for the others. `DeviceArray` answers with PyTorch's function of the same
-name. Nothing else changes: the code of methods, sets and problems is that of NumPy's arrays, which never come here.
+NumPy asks an argument of a foreign type to evaluate a function itself: ``__array_ufunc__`` (NEP 13)
+for elementwise functions, operators and ``matmul``, ``__array_function__`` (NEP 18) for the others.
+`DeviceArray` answers with PyTorch's function of the same name. Nothing else changes: the code of
+methods, sets and problems is that of NumPy's arrays, which never come here.
 
-A NumPy array beside one of these is brought to the device. The other way is never taken unasked: ``np.asarray`` is refused, and
-only `DeviceArray.host`, ``float``, ``bool`` and ``tolist`` bring numbers to the host.
+A NumPy array beside one of these is brought to the device. The other way is never taken unasked:
+``np.asarray`` is refused, and only `DeviceArray.host`, ``float``, ``bool`` and ``tolist`` bring
+numbers to the host.
 """
 
 from __future__ import annotations
@@ -36,12 +39,14 @@ Given = tuple[object, ...]
 Named = Mapping[str, object]
 Filled = Callable[..., Tensor]
 DENSE = 64
-"""W is multiplied as a dense matrix where its fullest row has at least a share of 1 / DENSE of all entries."""
+"""W is multiplied as a dense matrix where its fullest row has at least a share of 1 / DENSE of all
+entries."""
 _NAMES = {tensor: dtype for dtype, tensor in _DTYPES.items()}
 
 
 class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
-    """An array on a device, with the attributes, methods and functions of NumPy's arrays that this library uses.
+    """An array on a device, with the attributes, methods and functions of NumPy's arrays that this
+    library uses.
 
     Parameters
     ----------
@@ -121,7 +126,8 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         self.tensor[self._key(key)[0]] = self._tensor(value)
 
     def reshape(self, *shape: Axes) -> DeviceArray:
-        """The entries in another shape; a view where there is one, as there always is of a fresh array."""
+        """The entries in another shape; a view where there is one, as there always is of a fresh
+        array."""
         return DeviceArray(self.tensor.reshape(*shape))
 
     def swapaxes(self, first: int, second: int) -> DeviceArray:
@@ -137,7 +143,8 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         return DeviceArray(self.tensor.to(_DTYPES[np.dtype(dtype)]))
 
     def inverse_factor(self) -> DeviceArray:
-        """The upper triangular U with U^T A U = I of this symmetric matrix A; NaN where A is not positive definite."""
+        """The upper triangular U with U^T A U = I of this symmetric matrix A; NaN where A is not
+        positive definite."""
         factor, failed = torch.linalg.cholesky_ex(self.tensor)
         identity = torch.eye(len(self), dtype=factor.dtype, device=factor.device)
         inverse = torch.linalg.solve_triangular(factor, identity, upper=False)
@@ -156,7 +163,8 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     all = partialmethod(_reduced, torch.all)
 
     def _tensor(self, value: object) -> Tensor:
-        """A value on this device; numbers as tensors without axes, which take the precision of what they meet."""
+        """A value on this device; numbers as tensors without axes, which take the precision of what
+        they meet."""
         match value:
             case DeviceArray():
                 return value.tensor
@@ -170,12 +178,18 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         return torch.tensor(value)
 
     def _there(self, value: object) -> Tensor:
-        """As `_tensor`, for functions that do not take numbers of the host beside arrays of a GPU."""
+        """As `_tensor`, for functions that do not take numbers of the host beside arrays of a
+        GPU."""
         found, device = self._tensor(value), self.tensor.device
-        return found if found.device == device else torch.full((), value, dtype=found.dtype, device=device)
+        return (
+            found
+            if found.device == device
+            else torch.full((), value, dtype=found.dtype, device=device)
+        )
 
     def _given(self, value: object) -> object:
-        """An argument of a function: arrays and real numbers as tensors on this device, also in a list."""
+        """An argument of a function: arrays and real numbers as tensors on this device, also in a
+        list."""
         match value:
             case list() | tuple():
                 return [self._given(one) for one in value]
@@ -184,7 +198,8 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         return value
 
     def _key(self, key: object) -> tuple[Given, list[int]]:
-        """An index for PyTorch, and the axes of the result to reverse: PyTorch lacks slices with negative steps."""
+        """An index for PyTorch, and the axes of the result to reverse: PyTorch lacks slices with
+        negative steps."""
         index, turned = [*key] if isinstance(key, tuple) else [key], []
         for n, one in enumerate(index):
             match one:
@@ -239,7 +254,9 @@ def _where(own: DeviceArray, condition: object, yes: object, no: object) -> Devi
     return DeviceArray(chosen.contiguous())
 
 
-def _svd(own: DeviceArray, x: DeviceArray, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+def _svd(
+    own: DeviceArray, x: DeviceArray, full_matrices: bool = True, compute_uv: bool = True
+) -> Any:
     if not compute_uv:
         return _arrays(torch.linalg.svdvals(x.tensor))
     return _arrays(torch.linalg.svd(x.tensor, full_matrices=full_matrices))
@@ -288,7 +305,8 @@ _FUNCTIONS: dict[object, Callable[..., object]] = {
 
 
 class Device:
-    """A device that holds arrays: PyTorch's name of it (cpu, cuda, cuda:1), and the precision of real numbers there."""
+    """A device that holds arrays: PyTorch's name of it (cpu, cuda, cuda:1), and the precision of
+    real numbers there."""
 
     def __init__(self, kind: str, real: str) -> None:
         self.place, self.real = torch.device(kind), _DTYPES[np.dtype(real)]
@@ -300,8 +318,9 @@ class Device:
         return value
 
     def mixing(self, indptr: Index, indices: Index, data: Array) -> Callable[..., DeviceArray]:
-        """The product x -> W x for a sparse square matrix in compressed rows, in the faster of two ways, by the largest number of
-        entries in a row: row by row from the neighbours' points, or W as a dense matrix.
+        """The product x -> W x for a sparse square matrix in compressed rows, in the faster of two
+        ways, by the largest number of entries in a row: row by row from the neighbours' points, or
+        W as a dense matrix.
 
         Both give the same bits from run to run; PyTorch's own sparse products need not on a GPU.
         """

@@ -1,5 +1,6 @@
-"""Objectives spread over agents, with their data and what is known about them; settings that are imported here can be named on the
-command line and in files, by the name of their file, without ``_settings`` behind."""
+"""Objectives spread over agents, with their data and what is known about them; settings that are
+imported here can be named on the command line and in files, by the name of their file, without
+``_settings`` behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The base class of problems: the agents of this process, restriction to fewer, and blocks that fit in cache."""
+"""The base class of problems: the agents of this process, restriction to fewer, and blocks that fit
+in cache."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from .common.gradient_check import GradientCheck, random_direction, taylor_slope
 from .common.pooled import ASIS, Missing, Units, Wanted, in_units
 
 BLOCK_BYTES = 1 << 18
-"""The bytes of the points of a run of agents that are evaluated together, so that temporaries stay in cache."""
+"""The bytes of the points of a run of agents that are evaluated together, so that temporaries stay
+in cache."""
 
 FEW = 2
 """The random samples of each agent that stand for its data where only sizes matter."""
@@ -35,11 +37,13 @@ View = tuple[Sequence[Any], Sequence[str]]
 
 
 _SHARED = 0xFFFFFFFF
-"""The key of the shared stream, in place of an agent's number; stream 0 of it gives the start (`AgentProblem.start`)."""
+"""The key of the shared stream, in place of an agent's number; stream 0 of it gives the start
+(`AgentProblem.start`)."""
 
 
 def stream(seed: int, agent: int | None = None, purpose: int = 0) -> np.random.Generator:
-    """The generator of an agent's data, or of another ``purpose``; without an agent, of shared data, the same on every rank."""
+    """The generator of an agent's data, or of another ``purpose``; without an agent, of shared
+    data, the same on every rank."""
     key = (_SHARED, 1) if agent is None else (agent, purpose)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
@@ -58,7 +62,8 @@ def as_selection(numbers: Index) -> Selection:
 
 
 def held(given: Sequence[object], n_agents: int | None, first_agent: int) -> tuple[int, slice]:
-    """The number of all agents, and the agents whose data are given, as `AgentProblem` takes them."""
+    """The number of all agents, and the agents whose data are given, as `AgentProblem` takes
+    them."""
     return n_agents or len(given), slice(first_agent, first_agent + len(given))
 
 
@@ -72,10 +77,11 @@ def _computed(kind: type) -> frozenset[str]:
 class AgentProblem(Shown, ABC, Generic[C]):
     """The objectives f_i of the agents in ``agents``; subclasses add data and formulas.
 
-    Subclasses that take the data of each agent may be given those of some agents only: ``n_agents`` is then the number of all
-    agents, and ``first_agent`` the global number of the first one given. Arrays that are already float64 and C-contiguous may be
-    referenced, not copied: do not change them afterwards. A ValueError names the agent whose data have an entry that is not finite,
-    or do not fit those of the others or the rank.
+    Subclasses that take the data of each agent may be given those of some agents only: ``n_agents``
+    is then the number of all agents, and ``first_agent`` the global number of the first one given.
+    Arrays that are already float64 and C-contiguous may be referenced, not copied: do not change
+    them afterwards. A ValueError names the agent whose data have an entry that is not finite, or do
+    not fit those of the others or the rank.
 
     Parameters
     ----------
@@ -100,7 +106,8 @@ class AgentProblem(Shown, ABC, Generic[C]):
     sites: tuple[str, ...] = ()
     """The names of all agents' sites, if they have names."""
     units: tuple[Units, ...] = ()
-    """The common units of the samples, or of each of two views, where the problem was made with some."""
+    """The common units of the samples, or of each of two views, where the problem was made with
+    some."""
     nonsmooth: bool = False
     """True if the gradients are subgradients."""
     holds_out: bool = False
@@ -108,7 +115,8 @@ class AgentProblem(Shown, ABC, Generic[C]):
     evaluations: tuple[str, ...] = ()
     """The names of the measures of a point that are taken at the end of a run."""
     error_name: str = ""
-    """The name of the error, where the answer is known; for some problems once `prepare` has computed it."""
+    """The name of the error, where the answer is known; for some problems once `prepare` has
+    computed it."""
     optimal_value: float | None = None
     """The least value, where it is known; for some problems once `prepare` has computed it."""
 
@@ -141,7 +149,8 @@ class AgentProblem(Shown, ABC, Generic[C]):
 
     @abstractmethod
     def _take(self, local: Any) -> None:
-        """Keep only the data of the local agents in the `Selection` ``local`` (``self`` is a fresh shallow copy)."""
+        """Keep only the data of the local agents in the `Selection` ``local`` (``self`` is a fresh
+        shallow copy)."""
 
     @abstractmethod
     def value(self, x: Array) -> Array:
@@ -164,18 +173,22 @@ class AgentProblem(Shown, ABC, Generic[C]):
             return self
         first, last = self.agents.start, self.agents.stop
         if not first <= agents.start < agents.stop <= last:
-            asked = f"agents {agents.start} to {agents.stop - 1} were asked for"
-            raise ValueError(f"{asked}, but this problem holds only {first} to {last - 1}")
+            raise ValueError(
+                f"agents {agents.start} to {agents.stop - 1} were asked for, but this problem "
+                f"holds only {first} to {last - 1}"
+            )
         part = self._copied()
         part._take(slice(agents.start - first, agents.stop - first))
         part.agents = agents
         return part
 
     def without(self, lost: Index) -> Self:
-        """The problem of the remaining agents, once the agents in ``lost`` (global numbers) have left for good.
+        """The problem of the remaining agents, once the agents in ``lost`` (global numbers) have
+        left for good.
 
-        The remaining agents are renumbered in their order. Their data and the constraint set, with its own data, stay unchanged;
-        data is copied only where agents in between leave. A ValueError says that none of this process's agents is left.
+        The remaining agents are renumbered in their order. Their data and the constraint set, with
+        its own data, stay unchanged; data is copied only where agents in between leave. A
+        ValueError says that none of this process's agents is left.
         """
         own = np.arange(self.agents.start, self.agents.stop)
         left = np.flatnonzero(~np.isin(own, lost))
@@ -190,7 +203,8 @@ class AgentProblem(Shown, ABC, Generic[C]):
         return part
 
     def blocks(self) -> Sequence[tuple[slice, Self]]:
-        """The runs of local agents whose points fit in `BLOCK_BYTES`, as (local slice, restricted problem)."""
+        """The runs of local agents whose points fit in `BLOCK_BYTES`, as (local slice, restricted
+        problem)."""
         if self._blocks is None:
             size = max(1, BLOCK_BYTES // (8 * int(np.prod(self.shape))))
             n, first = self.n_local, self.agents.start
@@ -200,7 +214,8 @@ class AgentProblem(Shown, ABC, Generic[C]):
         return self._blocks
 
     def on(self, put: Callable[[Array], Array]) -> Self:
-        """The same problem for points on a device, to which ``put`` brings an array; a ValueError where it cannot be there."""
+        """The same problem for points on a device, to which ``put`` brings an array; a ValueError
+        where it cannot be there."""
         raise ValueError(
             f"{type(self).__name__} does not run on a device: PCA, Procrustes "
             "and FunctionProblem with stacked=True do; leave device out"
@@ -209,8 +224,10 @@ class AgentProblem(Shown, ABC, Generic[C]):
     def _in_one_block(self) -> Self:
         """A copy in one block, whose data the caller brings to a device."""
         if not getattr(self.constraint, "on_devices", False):
-            able = "Stiefel and Euclidean do; leave device out"
-            raise ValueError(f"{self.constraint!r} does not run on a device: {able}")
+            raise ValueError(
+                f"{self.constraint!r} does not run on a device: Stiefel and Euclidean do; leave "
+                "device out"
+            )
         placed = self._copied()
         placed._blocks = [(slice(0, self.n_local), placed)]
         return placed
@@ -226,8 +243,10 @@ class AgentProblem(Shown, ABC, Generic[C]):
     def _check_whole(self) -> None:
         """Raise a ValueError unless all agents are in this process."""
         if self.n_local != self.n_agents:
-            here = f"only {self.n_local} are in this process"
-            raise ValueError(f"pooled() needs all {self.n_agents} agents, but {here}")
+            raise ValueError(
+                f"pooled() needs all {self.n_agents} agents, but only {self.n_local} are in this "
+                "process"
+            )
 
     def _alone(self) -> Self:
         """A copy of this problem of all agents for a single agent, whose data the caller sets."""
@@ -242,15 +261,18 @@ class AgentProblem(Shown, ABC, Generic[C]):
         return self.constraint.random(np.random.default_rng(sequence))
 
     def check_gradient(self, x: Array | None = None, *, seed: int = 0) -> GradientCheck:
-        """The Taylor test of the gradients of the agents in this process, along one random direction.
+        """The Taylor test of the gradients of the agents in this process, along one random
+        direction.
 
-        The error of f(x + t v) ~ f(x) + t <G(x), v> falls with slope 2 in t where the gradient is right, and with slope 1 where it
-        is wrong (Boumal 2023, An Introduction to Optimization on Smooth Manifolds, section 4.8).
+        The error of f(x + t v) ~ f(x) + t <G(x), v> falls with slope 2 in t where the gradient is
+        right, and with slope 1 where it is wrong (Boumal 2023, An Introduction to Optimization on
+        Smooth Manifolds, section 4.8).
 
         Parameters
         ----------
         x
-            One point, of ``shape``; by default the start from the seed, moved by a tenth of its length (it may be at a kink).
+            One point, of ``shape``; by default the start from the seed, moved by a tenth of its
+            length (it may be at a kink).
         seed
             Of the point and the direction.
 
@@ -274,7 +296,8 @@ class AgentProblem(Shown, ABC, Generic[C]):
 
 
 class Outline(NamedTuple):
-    """The sizes of a problem's data, from its settings and the headers of files, before there are data."""
+    """The sizes of a problem's data, from its settings and the headers of files, before there are
+    data."""
 
     counts: Sequence[int] = ()
     """The number of rows of each of all agents."""
@@ -285,7 +308,8 @@ class Outline(NamedTuple):
     more: Callable[[Sequence[int]], int] = lambda counts: 0
     """The numbers that agents with these counts of rows hold beside the rows."""
     made: Callable[[list[Array], slice, Collective], Any] | None = None
-    """The problem of agents with other, fewer rows; None where the data decide more than numbers."""
+    """The problem of agents with other, fewer rows; None where the data decide more than
+    numbers."""
     point: int = 0
     """The numbers of an agent's point, at least."""
     beside: float = 0.0
@@ -296,7 +320,8 @@ class Outline(NamedTuple):
     """The units in which samples are wanted, for which agents add up."""
 
     def needed(self, agents: slice, points: int = 0) -> float:
-        """The bytes that a process needs, at least, to make the problem of its agents, and for this number of points."""
+        """The bytes that a process needs, at least, to make the problem of its agents, and for this
+        number of points."""
         own = self.counts[agents]
         numbers = self.copies * self.width * sum(own) + self.more(own) + self.point * points
         return 8.0 * numbers + self.beside
@@ -318,11 +343,13 @@ class Deferred(NamedTuple):
 
     n_agents: int
     build: Callable[[slice, Collective], object]
-    """Called on every rank with its agents; may use the collective in the same order on all of them."""
+    """Called on every rank with its agents; may use the collective in the same order on all of
+    them."""
     outline: Callable[[], Outline] | None = None
     """The sizes of the data, which are compared with the free memory before anything is built."""
     open: Callable[[slice, Collective], None] | None = None
-    """Called on every rank with its agents before ``outline``: opens their files, and learns the sizes of all."""
+    """Called on every rank with its agents before ``outline``: opens their files, and learns the
+    sizes of all."""
     sizes: Outline | None = None
     """Of a problem of random samples, the sizes of the data for which they stand."""
     sites: tuple[str, ...] = ()
@@ -362,8 +389,11 @@ Sizes = Callable[[], Outline]
 """The sizes of a problem's data, computed when they are asked for."""
 
 
-def on_each_rank(n_agents: int, make: Callable[[slice], object], outline: Sizes | None = None) -> Deferred:
-    """A problem that each rank makes for its agents without the others; where one fails, all fail."""
+def on_each_rank(
+    n_agents: int, make: Callable[[slice], object], outline: Sizes | None = None
+) -> Deferred:
+    """A problem that each rank makes for its agents without the others; where one fails, all
+    fail."""
 
     def build(agents: slice, collective: Collective) -> object:
         with collective.together():
@@ -373,7 +403,8 @@ def on_each_rank(n_agents: int, make: Callable[[slice], object], outline: Sizes 
 
 
 class Loadable:
-    """A problem of one array, or a few, of each agent; its arguments are lists of them, settings, ``n_agents``, ``first_agent``."""
+    """A problem of one array, or a few, of each agent; its arguments are lists of them, settings,
+    ``n_agents``, ``first_agent``."""
 
     _arrays: ClassVar[int] = 1
     """The number of arrays of each agent."""
@@ -396,9 +427,11 @@ class Loadable:
         loader
             From an agent's number to its array, or to a tuple of its arrays.
         center, scale
-            Subtract from each column its mean, and divide it by its standard deviation too, over all agents' samples.
+            Subtract from each column its mean, and divide it by its standard deviation too, over
+            all agents' samples.
         missing
-            ``"refuse"``, or ``"mean"`` for the mean of the column over all agents' samples in place of each NaN.
+            ``"refuse"``, or ``"mean"`` for the mean of the column over all agents' samples in place
+            of each NaN.
         settings, more
             The settings of the class.
         """
@@ -426,17 +459,20 @@ class Loadable:
         missing: Missing = "refuse",
         **more: object,
     ) -> Deferred:
-        """A problem of sites that each hold their own samples; a rank opens only those of its own agents.
+        """A problem of sites that each hold their own samples; a rank opens only those of its own
+        agents.
 
         Parameters
         ----------
         sites
-            A dictionary from the names of the sites to their samples, a list or generator of samples, or their files as one text:
-            ``"north.csv,south.csv"``, a folder or a pattern. Samples are an array, a frame of pandas or polars, a file, a function
-            without arguments that returns one of these, or, for a problem of several arrays, a tuple of them. None stands for the
-            samples of other ranks.
+            A dictionary from the names of the sites to their samples, a list or generator of
+            samples, or their files as one text: ``"north.csv,south.csv"``, a folder or a pattern.
+            Samples are an array, a frame of pandas or polars, a file, a function without arguments
+            that returns one of these, or, for a problem of several arrays, a tuple of them. None
+            stands for the samples of other ranks.
         columns
-            A `data.Columns` of the tables, whose columns are matched by name; by default all columns.
+            A `data.Columns` of the tables, whose columns are matched by name; by default all
+            columns.
         center, scale, missing
             As for `from_loader`.
         settings, more
@@ -445,14 +481,17 @@ class Loadable:
         Raises
         ------
         ValueError, TypeError
-            On every rank, when the run begins: the samples of a site cannot be used; names site, row and column.
+            On every rank, when the run begins: the samples of a site cannot be used; names site,
+            row and column.
         """
         from ..data.sites import Sites, naming, sites_of
         from ..data.tables import Columns
 
         if misplaced := sorted({"exclude", "drop_missing", "label"} & more.keys()):
             listed = ", ".join(f"{name}={more[name]!r}" for name in misplaced)
-            raise TypeError(f"{', '.join(misplaced)}: give columns=Columns({listed}), of decentorth.data")
+            raise TypeError(
+                f"{', '.join(misplaced)}: give columns=Columns({listed}), of decentorth.data"
+            )
         cls._check_settings("from_sites(sites, ...)", "sites", settings, more)
         given, names = sites_of(sites)
         every = [name for name, _ in given]
@@ -486,7 +525,8 @@ class Loadable:
         more: Mapping[str, Any],
         named: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> Callable[[slice, Collective], object]:
-        """The function that makes a rank's problem of the views that ``read`` gives; errors are ``named``."""
+        """The function that makes a rank's problem of the views that ``read`` gives; errors are
+        ``named``."""
         make: Callable[..., Any] = cls
 
         def build(agents: slice, collective: Collective) -> object:
@@ -500,8 +540,11 @@ class Loadable:
         return build
 
     @classmethod
-    def _check_settings(cls, call: str, last: str, settings: Sequence[object], more: Mapping[str, object]) -> None:
-        """Raise a TypeError unless the class takes these settings, which follow the argument ``last`` of ``call``."""
+    def _check_settings(
+        cls, call: str, last: str, settings: Sequence[object], more: Mapping[str, object]
+    ) -> None:
+        """Raise a TypeError unless the class takes these settings, which follow the argument
+        ``last`` of ``call``."""
         arrays = [None] * cls._arrays
         try:
             inspect.signature(cls).bind(*arrays, *settings, n_agents=1, first_agent=0, **more)
@@ -519,7 +562,8 @@ class Loadable:
 def _in_units(
     views: Sequence[View], first: int, collective: Collective, wanted: Wanted
 ) -> tuple[list[list[Any]], tuple[Units, ...]]:
-    """The samples of each view in the units that are wanted, and these; ``first`` is the first agent's number."""
+    """The samples of each view in the units that are wanted, and these; ``first`` is the first
+    agent's number."""
     if not wanted.any:
         return [list(view) for view, _ in views], ()
     found = []
@@ -533,7 +577,8 @@ def _in_units(
 
 
 class SeparateColumns(ABC):
-    """`decentorth.protocols.ColumnOracle` for a problem whose ``gradient`` takes points with any number of columns."""
+    """`decentorth.protocols.ColumnOracle` for a problem whose ``gradient`` takes points with any
+    number of columns."""
 
     @abstractmethod
     def gradient(self, x: Array) -> Array:

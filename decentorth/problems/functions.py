@@ -22,7 +22,8 @@ class FunctionProblem(AgentProblem[C]):
     Parameters
     ----------
     value
-        ``value(agent, x) -> float`` with x of shape ``constraint.shape``, which can be read but not written into.
+        ``value(agent, x) -> float`` with x of shape ``constraint.shape``, which can be read but not
+        written into.
     gradient
         ``gradient(agent, x) -> array`` of the same shape: the Euclidean gradient.
     constraint
@@ -30,25 +31,29 @@ class FunctionProblem(AgentProblem[C]):
     n_agents
         The number of agents.
     stacked
-        If true, the functions take all local agents at once: ``value(agents, x)`` with ``agents`` an index array and x
-        ``(len(agents), *shape)`` returns ``(len(agents),)``, and ``gradient`` an array like x. Faster; to get the same bits for
-        any number of ranks, treat each agent alone (batched ``@``, elementwise functions, sums over trailing axes). On a device
-        all are PyTorch's tensors.
+        If true, the functions take all local agents at once: ``value(agents, x)`` with ``agents``
+        an index array and x ``(len(agents), *shape)`` returns ``(len(agents),)``, and ``gradient``
+        an array like x. Faster; to get the same bits for any number of ranks, treat each agent
+        alone (batched ``@``, elementwise functions, sums over trailing axes). On a device all are
+        PyTorch's tensors.
     gradient_on
-        ``gradient_on(agent, x, batch) -> array``: an unbiased gradient from the samples whose numbers are in the index array
-        ``batch``, repeats allowed; with ``stacked``, ``(agents, x, batch)`` with ``batch`` ``(len(agents), b)``. Methods with a
-        ``batch_size`` need it.
+        ``gradient_on(agent, x, batch) -> array``: an unbiased gradient from the samples whose
+        numbers are in the index array ``batch``, repeats allowed; with ``stacked``, ``(agents, x,
+        batch)`` with ``batch`` ``(len(agents), b)``. Methods with a ``batch_size`` need it.
     n_samples
-        The number of samples of each agent: one number for all, or one each. Required by ``gradient_on``.
+        The number of samples of each agent: one number for all, or one each. Required by
+        ``gradient_on``.
 
     Raises
     ------
     TypeError
-        When ``value``, ``gradient`` or ``gradient_on`` cannot be called, ``constraint`` is no set, or ``n_agents`` no whole number.
-        During a run, when a function returns complex or non-numeric values; names the agent.
+        When ``value``, ``gradient`` or ``gradient_on`` cannot be called, ``constraint`` is no set,
+        or ``n_agents`` no whole number. During a run, when a function returns complex or
+        non-numeric values; names the agent.
     ValueError
-        For ``gradient_on`` without ``n_samples`` or the reverse, and for numbers of samples below 1. During a run, when a function
-        returns the wrong shape, unequal parts or masked entries, or writes into x; names the agent.
+        For ``gradient_on`` without ``n_samples`` or the reverse, and for numbers of samples
+        below 1. During a run, when a function returns the wrong shape, unequal parts or masked
+        entries, or writes into x; names the agent.
 
     Examples
     --------
@@ -85,8 +90,9 @@ class FunctionProblem(AgentProblem[C]):
         try:
             len(constraint.shape)
         except (AttributeError, TypeError):
-            such = "a set such as do.sets.Stiefel(8, 2)"
-            raise TypeError(f"constraint must be {such}, got {constraint!r:.80}") from None
+            raise TypeError(
+                f"constraint must be a set such as do.sets.Stiefel(8, 2), got {constraint!r:.80}"
+            ) from None
         super().__init__(n_agents, slice(0, n_agents), constraint)
         self._numbers: Index = np.arange(n_agents, dtype=np.int64)
         self._value, self._gradient, self._gradient_on = value, gradient, gradient_on
@@ -104,10 +110,13 @@ class FunctionProblem(AgentProblem[C]):
             self.n_samples = self.n_samples[local]
 
     def on(self, put: Callable[[Any], Any]) -> Self:
-        """The same problem, whose functions take and return tensors of the device; points of the host go there and back."""
+        """The same problem, whose functions take and return tensors of the device; points of the
+        host go there and back."""
         if not self._stacked:
-            cure = "give functions of all agents, and stacked=True"
-            raise ValueError(f"functions of one agent do not run on a device: {cure}")
+            raise ValueError(
+                "functions of one agent do not run on a device: give functions of all agents, "
+                "and stacked=True"
+            )
         placed = self._in_one_block()
         placed._put = put
         return placed
@@ -120,13 +129,17 @@ class FunctionProblem(AgentProblem[C]):
         return self._answers("gradient", self._gradient, x, self.shape)
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(n_local, *shape)``: an unbiased gradient from the samples ``batch``, ``(n_local, b)``."""
+        """``(n_local, *shape)``: an unbiased gradient from the samples ``batch``, ``(n_local,
+        b)``."""
         if self._gradient_on is None:
             raise TypeError("gradients on a few samples need gradient_on: give it, and n_samples")
         return self._answers("gradient_on", self._gradient_on, x, self.shape, batch)
 
-    def _answers(self, name: str, function: Function, x: Array, shape: tuple[int, ...], *batch: Index) -> Array:
-        """``(n_local, *shape)``: the values of a user's function at the points ``x``, which are read-only for it."""
+    def _answers(
+        self, name: str, function: Function, x: Array, shape: tuple[int, ...], *batch: Index
+    ) -> Array:
+        """``(n_local, *shape)``: the values of a user's function at the points ``x``, which are
+        read-only for it."""
         if self._put is not _stay:
             return self._on_device(name, function, x, (len(x), *shape), *batch)
         points = x.view()
@@ -139,7 +152,9 @@ class FunctionProblem(AgentProblem[C]):
             out[i] = _answer(f"{name} of agent {agent}", function, (agent, *own), shape)
         return out
 
-    def _on_device(self, name: str, function: Function, x: Any, shape: tuple[int, ...], *batch: Index) -> Array:
+    def _on_device(
+        self, name: str, function: Function, x: Any, shape: tuple[int, ...], *batch: Index
+    ) -> Array:
         """The values on a device; on the host again for points of the host."""
         away = isinstance(x, np.ndarray)
         points = self._put(x) if away else x
@@ -149,7 +164,9 @@ class FunctionProblem(AgentProblem[C]):
         if not isinstance(found, type(points.tensor)):
             raise ValueError(f"{must}, got a {type(found).__name__}")
         if tuple(found.shape) != shape or found.is_complex() or found.is_sparse:
-            raise ValueError(f"{must}, got {found.dtype}, {found.layout}, of shape {tuple(found.shape)}")
+            raise ValueError(
+                f"{must}, got {found.dtype}, {found.layout}, of shape {tuple(found.shape)}"
+            )
         answer = type(points)(found.detach().to(points.tensor)).copy()
         return answer.host() if away else answer
 
@@ -166,9 +183,10 @@ class NonsmoothFunctionProblem(FunctionProblem[C], SeparateColumns):
     constraint, n_agents, stacked, gradient_on, n_samples
         As in `FunctionProblem`; ``gradient_on`` gives a subgradient.
     partial_subgradient
-        ``partial_subgradient(agent, x, columns) -> array`` of shape ``(d, c)``: the columns of the subgradient whose numbers are in
-        the index array ``columns``, ``(c,)``; with ``stacked``, ``(agents, x, columns)``, and ``(len(agents), d, c)``. Methods that
-        move blocks of columns then do not compute the other columns.
+        ``partial_subgradient(agent, x, columns) -> array`` of shape ``(d, c)``: the columns of the
+        subgradient whose numbers are in the index array ``columns``, ``(c,)``; with ``stacked``,
+        ``(agents, x, columns)``, and ``(len(agents), d, c)``. Methods that move blocks of columns
+        then do not compute the other columns.
 
     Raises
     ------
@@ -221,7 +239,8 @@ class NonsmoothFunctionProblem(FunctionProblem[C], SeparateColumns):
         self._partial = partial_subgradient
 
     def partial_gradient(self, x: Array, columns: Index, cache: Array) -> Array:
-        """``(n_local, d, c)``: the columns ``(c,)`` of the subgradient, from all columns without a ``partial_subgradient``."""
+        """``(n_local, d, c)``: the columns ``(c,)`` of the subgradient, from all columns without a
+        ``partial_subgradient``."""
         if self._partial is None:
             return self.gradient(x).take(columns, -1)
         some, shape = self._partial, (self.shape[0], len(columns))
@@ -243,22 +262,32 @@ def _check_functions(**given: object) -> None:
             raise TypeError(f"{name} must be a function, got {type(function).__name__}")
 
 
-def _answer(what: str, function: Function, arguments: tuple[object, ...], shape: tuple[int, ...]) -> Array:
-    """A fresh float64 copy of the value of the function; an error names the function and the agent."""
+def _answer(
+    what: str, function: Function, arguments: tuple[object, ...], shape: tuple[int, ...]
+) -> Array:
+    """A fresh float64 copy of the value of the function; an error names the function and the
+    agent."""
     try:
         found = function(*arguments)
     except Exception as error:
         if isinstance(error, ValueError) and "read-only" in str(error):
-            raise ValueError(f"{what} must not write into x, the agent's point: let it work on x.copy()") from error
+            raise ValueError(
+                f"{what} must not write into x, the agent's point: let it work on x.copy()"
+            ) from error
         error.add_note(f"raised by {what}")
         raise
     if np.ma.is_masked(found):
-        raise ValueError(f"{what} has masked entries: return np.ma.filled(..., 0.0) if that is meant")
+        raise ValueError(
+            f"{what} has masked entries: return np.ma.filled(..., 0.0) if that is meant"
+        )
     try:
         result = np.asarray(found)
-    except Exception as error:  # rows of unequal lengths, a tensor that follows gradients or lies on a GPU
-        got = f"a {type(found).__name__} ({str(error).partition(chr(10))[0]})"
-        raise TypeError(f"{what} must be one array of NumPy, got {got}") from error
+    # rows of unequal lengths, a tensor that follows gradients or lies on a GPU
+    except Exception as error:
+        raise TypeError(
+            f"{what} must be one array of NumPy, got a {type(found).__name__} "
+            f"({str(error).partition(chr(10))[0]})"
+        ) from error
     if not np.can_cast(result.dtype, np.float64, "same_kind"):
         raise TypeError(f"{what} must be of real numbers, got {_not_real(result)}")
     if result.shape != shape:
@@ -282,8 +311,10 @@ def _counts(n_samples: int | Sequence[int] | Index, n_agents: int) -> Index:
     if counts.dtype.kind not in "iu":
         raise TypeError(f"n_samples must be whole numbers, got dtype {counts.dtype}")
     if counts.shape not in ((), (n_agents,)):
-        must = f"one number or one for each of the {n_agents} agents"
-        raise ValueError(f"n_samples must be {must}, got shape {counts.shape}")
+        raise ValueError(
+            f"n_samples must be one number or one for each of the {n_agents} agents, got shape "
+            f"{counts.shape}"
+        )
     everywhere = np.broadcast_to(counts, (n_agents,)).astype(np.int64)
     for agent in np.flatnonzero(everywhere < 1)[:1]:
         raise ValueError(f"n_samples must be at least 1, got {everywhere[agent]} for agent {agent}")

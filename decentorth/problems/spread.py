@@ -1,12 +1,14 @@
-"""A single agent whose samples are spread over the ranks: the mean of a problem of n agents, for a single-agent method.
+"""A single agent whose samples are spread over the ranks: the mean of a problem of n agents, for a
+single-agent method.
 
     f(x) = (1/n) sum_i f_i(x),   G(x) = (1/n) sum_i G_i(x)
 
-The n agents of the problem become n blocks of the samples of one agent. Every rank evaluates its own blocks at the same point, and
-the collective adds the results strictly in block order. The method runs equally on every rank, with the same bits for any number of
-ranks.
+The n agents of the problem become n blocks of the samples of one agent. Every rank evaluates its
+own blocks at the same point, and the collective adds the results strictly in block order. The
+method runs equally on every rank, with the same bits for any number of ranks.
 
-Beside values and gradients the mean offers the methods that the blocks have (`SpreadProblem._methods`).
+Beside values and gradients the mean offers the methods that the blocks have
+(`SpreadProblem._methods`).
 """
 
 from __future__ import annotations
@@ -20,7 +22,17 @@ from typing import Any
 import numpy as np
 
 from ..numerics.ordered_sums import add_agents
-from ..protocols import Array, Collective, ColumnOracle, Index, Problem, Quadratic, Smooth, TraceForm, WeaklyConvex
+from ..protocols import (
+    Array,
+    Collective,
+    ColumnOracle,
+    Index,
+    Problem,
+    Quadratic,
+    Smooth,
+    TraceForm,
+    WeaklyConvex,
+)
 from .base import AgentProblem, Deferred, Outline, Selection, SeparateColumns
 
 LARGEST_HESSIAN = 1000
@@ -33,13 +45,14 @@ FROM_SAMPLES = ("gradient_on", "product_on")
 
 @dataclass(frozen=True)
 class Spread:
-    """The mean of a problem's objectives as the objective of one agent, for `solve` with a single-agent method.
+    """The mean of a problem's objectives as the objective of one agent, for `solve` with a
+    single-agent method.
 
     Parameters
     ----------
     problem
-        A problem of n agents, the blocks of samples, n at least the number of ranks: whole (each rank keeps its own blocks), or a
-        `Deferred` that each rank builds for its own blocks.
+        A problem of n agents, the blocks of samples, n at least the number of ranks: whole (each
+        rank keeps its own blocks), or a `Deferred` that each rank builds for its own blocks.
 
     Examples
     --------
@@ -76,7 +89,8 @@ class Spread:
         return int(self.problem.n_agents)
 
     def build(self, blocks: slice, collective: Collective) -> SpreadProblem:
-        """The problem of the one agent, with the blocks of this rank; every rank calls it with the collective of the blocks."""
+        """The problem of the one agent, with the blocks of this rank; every rank calls it with the
+        collective of the blocks."""
         base = self._deferred.build(blocks, collective)
         if isinstance(base, Smooth):
             return SmoothSpread(base, collective)
@@ -130,7 +144,8 @@ class SpreadProblem(AgentProblem[Any]):
         self.offered = frozenset(vars(self))
 
     def _methods(self) -> dict[str, Callable[..., Any]]:
-        """The methods that a mean may offer beside those of every problem: those of its blocks decide."""
+        """The methods that a mean may offer beside those of every problem: those of its blocks
+        decide."""
         return {
             **{name: partial(self._mean_at, name) for name in AT_POINTS},
             **{name: partial(self._mean_from, name) for name in FROM_SAMPLES},
@@ -173,7 +188,8 @@ class SpreadProblem(AgentProblem[Any]):
         return self._mean_of(lambda part, *own: methodcaller(name, *own)(part), *points)
 
     def _mean_from(self, name: str, x: Array, batch: Index) -> Array:
-        """An unbiased estimate, like ``x``, of the mean of the blocks' method ``name`` from the samples ``batch``, ``(1, b)``."""
+        """An unbiased estimate, like ``x``, of the mean of the blocks' method ``name`` from the
+        samples ``batch``, ``(1, b)``."""
 
         def at(block: object, own: Index) -> Array:
             return methodcaller(name, x, own)(block)
@@ -181,7 +197,8 @@ class SpreadProblem(AgentProblem[Any]):
         return self._mean_on(batch, x.shape[1:], at)
 
     def _mean_matrix(self, name: str) -> Array:
-        """``(1, d, d)``: the mean of the matrices of the blocks' method ``name``, of which a rank holds one at a time."""
+        """``(1, d, d)``: the mean of the matrices of the blocks' method ``name``, of which a rank
+        holds one at a time."""
         d, own = self.shape[0], self.base.agents
 
         def add(total: Array) -> None:
@@ -193,8 +210,11 @@ class SpreadProblem(AgentProblem[Any]):
         total /= self.base.n_agents
         return total.reshape(1, d, d)
 
-    def _mean_on(self, batch: Index, shape: tuple[int, ...], evaluate: Callable[[Any, Index], Array]) -> Array:
-        """``(1, *shape)``: the mean over the blocks of ``evaluate`` of a block and its samples in ``batch``, ``(1, b)``.
+    def _mean_on(
+        self, batch: Index, shape: tuple[int, ...], evaluate: Callable[[Any, Index], Array]
+    ) -> Array:
+        """``(1, *shape)``: the mean over the blocks of ``evaluate`` of a block and its samples in
+        ``batch``, ``(1, b)``.
 
         The samples of block i, m_i of all N, have weight N / (n m_i).
         """
@@ -213,7 +233,8 @@ class SpreadProblem(AgentProblem[Any]):
 
     @cached_property
     def _trace_form(self) -> Array:
-        """``(1, d, d)``: summed once; methods that use only it then need no further communication."""
+        """``(1, d, d)``: summed once; methods that use only it then need no further
+        communication."""
         return self._mean_matrix("trace_form")
 
     @cached_property
@@ -232,11 +253,13 @@ class SpreadProblem(AgentProblem[Any]):
         return self._mean_on(batch, self._matrix_shape, lambda block, own: block.matrices_on(own))
 
     def _partial_gradient(self, x: Array, columns: Index, cache: Array) -> Array:
-        """``(1, d, c)``: the columns ``(c,)`` of the gradient; each block's cache, of the size of its samples, is recomputed."""
+        """``(1, d, c)``: the columns ``(c,)`` of the gradient; each block's cache, of the size of
+        its samples, is recomputed."""
         return self._mean_of(lambda part, x: part.partial_gradient(x, columns, part.cache(x)), x)
 
     def _flops(self, columns: int) -> Array:
-        """``(1,)``: the operations of all blocks, for all columns where a block of columns needs products with all of them."""
+        """``(1,)``: the operations of all blocks, for all columns where a block of columns needs
+        products with all of them."""
         separate = isinstance(self.base, SeparateColumns) or not isinstance(self.base, ColumnOracle)
         return self._spent(columns if separate else self.shape[1])
 
@@ -276,7 +299,8 @@ class SmoothSpread(SpreadProblem):
     def lipschitz(self) -> Array:
         """``(1,)``: the Lipschitz constant of the mean, or a bound on it.
 
-        It is exact with a Hessian of order 1000 at most or a trace form; otherwise it is the mean of the blocks' constants.
+        It is exact with a Hessian of order 1000 at most or a trace form; otherwise it is the mean
+        of the blocks' constants.
         """
         if isinstance(self, TraceForm):
             hessian = self.trace_form()

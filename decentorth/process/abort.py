@@ -1,4 +1,5 @@
-"""The end of the whole job when one rank fails, set up on the ranks of a launcher when decentorth is imported.
+"""The end of the whole job when one rank fails, set up on the ranks of a launcher when decentorth
+is imported.
 
 Without it, the other ranks wait for ever for the failed one.
 """
@@ -29,7 +30,8 @@ _HOOKS: list[object] = []
 
 
 def patience(name: str, seconds: float) -> float:
-    """The seconds of the time limit ``name``, infinity for 0; ValueError unless it is 0 or at least 1 second."""
+    """The seconds of the time limit ``name``, infinity for 0; ValueError unless it is 0 or at least
+    1 second."""
     if seconds == 0:
         return math.inf
     if not seconds >= 1:
@@ -51,17 +53,21 @@ def abort(code: int) -> None:
 
 
 def end_soon() -> None:
-    """End this process after a few seconds, whatever its threads do and even if the launcher cannot."""
+    """End this process after a few seconds, whatever its threads do and even if the launcher
+    cannot."""
     faulthandler.dump_traceback_later(_ENDING, exit=True, file=os.open(os.devnull, os.O_WRONLY))
 
 
 def end_job_on_error() -> None:
-    """Let an uncaught exception of this rank end the job; an error on all ranks is printed once, by rank 0."""
+    """Let an uncaught exception of this rank end the job; an error on all ranks is printed once, by
+    rank 0."""
     before, process = sys.excepthook, os.getpid()
     if before in _HOOKS:
         return
 
-    def end_job(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    def end_job(
+        kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
         if os.getpid() != process:  # a child of this rank, by os.fork, does not end the job
             before(kind, error, trace)
             return
@@ -70,7 +76,9 @@ def end_job_on_error() -> None:
         try:
             if before is sys.__excepthook__:
                 text = "".join(traceback.format_exception(kind, error, trace))
-                sys.stderr.write(f"rank {rank()} of {expected_ranks()[0]} failed and ends the job:\n{text}")
+                sys.stderr.write(
+                    f"rank {rank()} of {expected_ranks()[0]} failed and ends the job:\n{text}"
+                )
             else:
                 before(kind, error, trace)
         finally:

@@ -1,6 +1,8 @@
-"""Settings that must hold before NumPy or an MPI library is loaded, and the launcher's variables about ranks.
+"""Settings that must hold before NumPy or an MPI library is loaded, and the launcher's variables
+about ranks.
 
-A user's own script is correct without these settings: BLAS threads are also limited while an algorithm runs.
+A user's own script is correct without these settings: BLAS threads are also limited while an
+algorithm runs.
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ _RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
 
 
 def prepare() -> None:
-    """Set the variables that the user has not set, for ranks and for the command line, before NumPy is imported.
+    """Set the variables that the user has not set, for ranks and for the command line, before NumPy
+    is imported.
 
-    Closed standard streams are opened on the null device, so that no other file gets their descriptors, to which libraries write.
+    Closed standard streams are opened on the null device, so that no other file gets their
+    descriptors, to which libraries write.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if vars(sys)[name] is None:
@@ -46,7 +50,8 @@ def prepare_command() -> None:
 
 
 def expected_ranks(environ: Mapping[str, str] = os.environ) -> tuple[int, str]:
-    """The number of ranks that the launcher started, and the variable with it (``(1, "")`` without a launcher)."""
+    """The number of ranks that the launcher started, and the variable with it (``(1, "")`` without
+    a launcher)."""
     names = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"]
     if "PMIX_RANK" in environ or "PMI_RANK" in environ:
         names += ["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"]
@@ -67,7 +72,8 @@ def local_ranks(environ: Mapping[str, str] = os.environ) -> int:
 
 
 def cores() -> list[int]:
-    """The processors that this process may use; all processors on macOS and Windows, which do not report them."""
+    """The processors that this process may use; all processors on macOS and Windows, which do not
+    report them."""
     if sys.platform == "linux":
         return sorted(os.sched_getaffinity(0))
     else:
@@ -80,7 +86,8 @@ def fault_tolerant(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def started_by_launcher() -> bool:
-    """True if this rank's parent is the launcher, and not a shell or another process of the same rank (on Linux)."""
+    """True if this rank's parent is the launcher, and not a shell or another process of the same
+    rank (on Linux)."""
     try:
         with open(f"/proc/{os.getppid()}/environ", "rb") as file:
             variables = file.read().split(b"\0")

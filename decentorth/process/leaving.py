@@ -61,7 +61,8 @@ def initializing() -> Iterator[None]:
 
 
 def _end(process: int) -> None:
-    """Mark the end; initialize MPI if others wait for that, so that they continue and see the mark."""
+    """Mark the end; initialize MPI if others wait for that, so that they continue and see the
+    mark."""
     if os.getpid() != process:  # a child of this rank, by os.fork
         return
     _mark(_LEFT)

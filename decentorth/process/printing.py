@@ -15,7 +15,8 @@ def on_terminal() -> bool:
 
 
 def say(text: str, speaks: bool = True) -> int:
-    """Print on standard output if this rank ``speaks``; the exit code is 0, or 1 if the text cannot be printed.
+    """Print on standard output if this rank ``speaks``; the exit code is 0, or 1 if the text cannot
+    be printed.
 
     The failure is reported on standard error, and nothing more is printed: the work continues.
 
@@ -32,7 +33,10 @@ def say(text: str, speaks: bool = True) -> int:
         raise
     except OSError as error:
         discard(sys.stdout)
-        complain(f"decentorth: cannot write to standard output ({error.strerror}); nothing more is printed")
+        complain(
+            f"decentorth: cannot write to standard output ({error.strerror}); nothing more is "
+            "printed"
+        )
         return FAULT
     return 0
 

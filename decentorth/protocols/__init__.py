@@ -1,8 +1,9 @@
 """The contracts between the parts of decentorth.
 
-A *point* is ONE float64 C-contiguous array per agent, and everything an algorithm touches is *stacked*: ``(n_local, *shape)``,
-where ``n_local`` is the number of agents that live in this process. Several variables (CCA's X and Y) are slices of the point that
-only a problem and its constraint know. Arithmetic, mixing, hashing and metrics never look inside.
+A *point* is ONE float64 C-contiguous array per agent, and everything an algorithm touches is
+*stacked*: ``(n_local, *shape)``, where ``n_local`` is the number of agents that live in this
+process. Several variables (CCA's X and Y) are slices of the point that only a problem and its
+constraint know. Arithmetic, mixing, hashing and metrics never look inside.
 """
 
 from .._lazy import lazily

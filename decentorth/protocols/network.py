@@ -1,4 +1,5 @@
-"""The network as an algorithm sees it, counter-based randomness, and quantities of the whole network."""
+"""The network as an algorithm sees it, counter-based randomness, and quantities of the whole
+network."""
 
 from __future__ import annotations
 
@@ -12,17 +13,20 @@ Purpose = Literal["data", "partition", "start", "batch", "blocks", "fault"]
 
 
 class Streams(Protocol):
-    """Counter-based randomness: a pure function of (seed, agent, purpose, k), without a state and independent of ranks."""
+    """Counter-based randomness: a pure function of (seed, agent, purpose, k), without a state and
+    independent of ranks."""
 
     def integers(self, purpose: Purpose, k: int, size: int, high: int | Index) -> Index:
-        """Random integers ``(n_local, size)`` in ``[0, high)``; ``high`` may differ per agent, shape ``(n_local,)``."""
+        """Random integers ``(n_local, size)`` in ``[0, high)``; ``high`` may differ per agent,
+        shape ``(n_local,)``."""
 
     def permutation(self, purpose: Purpose, k: int, n: int) -> Index:
         """A random permutation ``(n,)``, the same on every agent (shared key)."""
 
 
 class Spectrum(NamedTuple):
-    """The eigenvalues of the mixing matrix W that every agent knows in advance, like its own row of W."""
+    """The eigenvalues of the mixing matrix W that every agent knows in advance, like its own row of
+    W."""
 
     lambda_2: float
     """The second largest eigenvalue of W."""
@@ -31,13 +35,14 @@ class Spectrum(NamedTuple):
 
 
 class PushPullSpectrum(NamedTuple):
-    """Facts on the weights A and B of a directed network that every agent knows in advance (`topologies.PushPullSpectrum`); of a
-    symmetric W, A = B = W."""
+    """Facts on the weights A and B of a directed network that every agent knows in advance
+    (`topologies.PushPullSpectrum`); of a symmetric W, A = B = W."""
 
     sigma: float
     """The largest modulus of an eigenvalue of A or B, the eigenvalue 1 left out."""
     gain: float
-    """``n pi^T v``, pi^T A = pi^T and B v = v of sum 1: by this factor the agents' common step is longer than their own."""
+    """``n pi^T v``, pi^T A = pi^T and B v = v of sum 1: by this factor the agents' common step is
+    longer than their own."""
     limit: float
     """The product of common step and curvature up to which x <- A (x - a y) is stable."""
     late_limit: float
@@ -45,7 +50,8 @@ class PushPullSpectrum(NamedTuple):
 
 
 class Network(Protocol):
-    """The agents' network, without ranks, reductions or anything that depends on the placement of agents in processes."""
+    """The agents' network, without ranks, reductions or anything that depends on the placement of
+    agents in processes."""
 
     n_agents: int
 
@@ -62,17 +68,21 @@ class Network(Protocol):
         """The diagonal entries W_ii, ``(n_local,)``, the weights of the agents' own values."""
 
     def mix(self, *xs: Array, rounds: int = 1, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
-        """Mix each array to ``W^rounds x``, in one message per neighbour and round; always a tuple of fresh C-contiguous arrays.
+        """Mix each array to ``W^rounds x``, in one message per neighbour and round; always a tuple
+        of fresh C-contiguous arrays.
 
-        The arrays in ``push``, whose sums over the agents stay, come last; on a directed network B mixes them, and A the others.
+        The arrays in ``push``, whose sums over the agents stay, come last; on a directed network B
+        mixes them, and A the others.
         """
 
     def total(self, *xs: Array) -> tuple[Array, ...]:
-        """The sum over all agents of each array, in place of every agent's own: the same bits for all of them."""
+        """The sum over all agents of each array, in place of every agent's own: the same bits for
+        all of them."""
 
     @property
     def sums_exactly(self) -> bool:
-        """True if `total` can be used in iterations: the network's edges stay, and every message arrives."""
+        """True if `total` can be used in iterations: the network's edges stay, and every message
+        arrives."""
 
     @property
     def sums(self) -> bool:
@@ -81,27 +91,32 @@ class Network(Protocol):
     def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
         """Mix for one round among agents of equal label and return ``(heard, W x, ...)``.
 
-        ``heard``, ``(n_local,)``, is the largest label among an agent and its neighbours; an edge counts only between equal
-        labels, the own weight takes up the rest. ``labels`` is ``(n_local,)`` and travels in the same message.
+        ``heard``, ``(n_local,)``, is the largest label among an agent and its neighbours; an edge
+        counts only between equal labels, the own weight takes up the rest. ``labels`` is
+        ``(n_local,)`` and travels in the same message.
         """
 
     def mix_and_max(self, x: Array, *xs: Array) -> tuple[Array, ...]:
         """Mix each of ``xs`` for one round and return ``(largest, W x, ...)``.
 
-        ``largest`` is the elementwise maximum of ``x`` over an agent and its neighbours; ``x`` travels in the same message.
+        ``largest`` is the elementwise maximum of ``x`` over an agent and its neighbours; ``x``
+        travels in the same message.
         """
 
     @property
     def steady(self) -> bool:
-        """True if every message arrives, and the graph, which is undirected, and its weights stay."""
+        """True if every message arrives, and the graph, which is undirected, and its weights
+        stay."""
 
     @property
     def flooding_rounds(self) -> int:
-        """The rounds after which a value has reached all agents, known in advance like the spectrum."""
+        """The rounds after which a value has reached all agents, known in advance like the
+        spectrum."""
 
 
 class Collective(Protocol):
-    """Quantities of the whole network for metrics, stopping, set-up and files; never passed to an algorithm."""
+    """Quantities of the whole network for metrics, stopping, set-up and files; never passed to an
+    algorithm."""
 
     rank: int
     size: int
@@ -110,7 +125,8 @@ class Collective(Protocol):
         """The sum ``(size,)`` to which each rank in turn adds its agents' terms in agent order."""
 
     def sum(self, *per_agent: Array) -> tuple[Array, ...]:
-        """The sums over agents, ``(n_local, ...) -> (...)`` each, added in agent order: the same bits on any number of ranks."""
+        """The sums over agents, ``(n_local, ...) -> (...)`` each, added in agent order: the same
+        bits on any number of ranks."""
 
     def column_sums(self, per_agent: Array) -> Array:
         """Return the sums over agents, ``(n_local, k) -> (k,)``.
@@ -131,10 +147,13 @@ class Collective(Protocol):
         """The bytes of all ranks in rank order, on every rank."""
 
     def same(self, what: str, digest: bytes) -> None:
-        """Raise ValueError on every rank, naming the ranks that differ from rank 0, unless all pass the same digest."""
+        """Raise ValueError on every rank, naming the ranks that differ from rank 0, unless all pass
+        the same digest."""
 
     def together(self) -> AbstractContextManager[None]:
-        """A context in which all ranks raise the error of one, the others as a ValueError; its body must not communicate."""
+        """A context in which all ranks raise the error of one, the others as a ValueError; its body
+        must not communicate."""
 
     def stream(self, per_agent: Array) -> Iterator[Array]:
-        """The blocks of all ranks in agent order on rank 0, nothing on the other ranks (they send)."""
+        """The blocks of all ranks in agent order on rank 0, nothing on the other ranks (they
+        send)."""

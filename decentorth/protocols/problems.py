@@ -9,24 +9,29 @@ from .arrays import Array, Index
 from .network import Collective
 
 _C_co = TypeVar("_C_co", covariant=True)
-"""A constraint set or capability of sets: `Problem[Landing]` is a problem on a set that has a landing field."""
+"""A constraint set or capability of sets: `Problem[Landing]` is a problem on a set that has a
+landing field."""
 
 
 class Oracle(Protocol[_C_co]):
-    """Gradients of the local agents' objectives f_i, exact or from samples, and the constraint set."""
+    """Gradients of the local agents' objectives f_i, exact or from samples, and the constraint
+    set."""
 
     @property
     def constraint(self) -> _C_co: ...
 
     def gradient(self, x: Array) -> Array:
-        """The Euclidean gradient G_i(x_i), or an unbiased estimate, like ``x``, C-contiguous and fresh."""
+        """The Euclidean gradient G_i(x_i), or an unbiased estimate, like ``x``, C-contiguous and
+        fresh."""
 
     def blocks(self) -> Sequence[tuple[slice, Self]]:
-        """Runs of local agents small enough to stay in cache, as (local slice, restricted oracle)."""
+        """Runs of local agents small enough to stay in cache, as (local slice, restricted
+        oracle)."""
 
 
 class Problem(Oracle[_C_co], Protocol[_C_co]):
-    """The objectives f_i of the agents in ``agents`` (a slice of the global order), with exact gradients."""
+    """The objectives f_i of the agents in ``agents`` (a slice of the global order), with exact
+    gradients."""
 
     @property
     def n_agents(self) -> int: ...
@@ -43,7 +48,8 @@ class Problem(Oracle[_C_co], Protocol[_C_co]):
         """The same problem for fewer agents (global numbers, a sub-slice of ``self.agents``)."""
 
     def prepare(self, collective: Collective) -> None:
-        """Compute what needs the data of all agents, once, after `restrict`; called by every rank."""
+        """Compute what needs the data of all agents, once, after `restrict`; called by every
+        rank."""
 
     def value(self, x: Array) -> Array:
         """The values f_i(x_i), ``(n_local,)``."""
@@ -85,8 +91,9 @@ class RowForm(Protocol):
     """A problem with f_i(x) = w_i ||A_i x - B_i||_F^2."""
 
     def row_form(self) -> tuple[Array, Array, Array] | None:
-        """A_i ``(n_local, m, d)``, B_i ``(n_local, m, r)`` and 2 w_i ``(n_local, 1, 1)``, the problem's own arrays, read-only; None
-        unless its gradients are made as 2 w_i A_i^T (A_i x - B_i) with equally many rows for all agents."""
+        """A_i ``(n_local, m, d)``, B_i ``(n_local, m, r)`` and 2 w_i ``(n_local, 1, 1)``, the
+        problem's own arrays, read-only; None unless its gradients are made as 2 w_i A_i^T (A_i x -
+        B_i) with equally many rows for all agents."""
 
 
 @runtime_checkable
@@ -99,21 +106,24 @@ class HessianProducts(Protocol):
 
 @runtime_checkable
 class Sampled(Protocol):
-    """A problem whose f_i is a mean over samples, so that a few of them give an unbiased gradient."""
+    """A problem whose f_i is a mean over samples, so that a few of them give an unbiased
+    gradient."""
 
     @property
     def n_samples(self) -> Index:
         """The number of samples of each agent, ``(n_local,)``."""
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
-        """The gradient from the samples ``batch``, ``(n_local, b)`` numbers within each agent, repeats allowed."""
+        """The gradient from the samples ``batch``, ``(n_local, b)`` numbers within each agent,
+        repeats allowed."""
 
 
 @runtime_checkable
 class SampledProducts(Sampled, Protocol):
     """A problem whose f_i and whose constraint's B are both means over samples.
 
-    Three independent draws of a batch, one for the gradient and two for products with B, make an unbiased landing field.
+    Three independent draws of a batch, one for the gradient and two for products with B, make an
+    unbiased landing field.
     """
 
     def product_on(self, x: Array, batch: Index) -> Array:
@@ -125,10 +135,12 @@ class SampledProducts(Sampled, Protocol):
 
 @runtime_checkable
 class SampledMatrices(Sampled, Protocol):
-    """A problem whose constraint's B is a mean over samples and small enough to be formed and averaged batch by batch."""
+    """A problem whose constraint's B is a mean over samples and small enough to be formed and
+    averaged batch by batch."""
 
     def matrices_on(self, batch: Index) -> Array:
-        """Return the B of the samples ``batch``, ``(n_local, b)``, in a new array ``(n_local, n, w)``.
+        """Return the B of the samples ``batch``, ``(n_local, b)``, in a new array ``(n_local, n,
+        w)``.
 
         It is an argument of the set's ``with_matrices``.
         """
@@ -136,16 +148,19 @@ class SampledMatrices(Sampled, Protocol):
 
 @runtime_checkable
 class Whitening(Protocol):
-    """A problem on {x : x^T B x = I} that can be written in the variables y = U x, B = U^T U, where that is a Stiefel manifold."""
+    """A problem on {x : x^T B x = I} that can be written in the variables y = U x, B = U^T U, where
+    that is a Stiefel manifold."""
 
     @property
     def whitened(self) -> Any:
-        """The problem of y, with methods ``changed(x)``, U x, and ``back(y)``, U^{-1} y; None where it is not available."""
+        """The problem of y, with methods ``changed(x)``, U x, and ``back(y)``, U^{-1} y; None where
+        it is not available."""
 
 
 @runtime_checkable
 class LocalProducts(Protocol):
-    """A problem whose constraint is {x : x^T B x = I}, B = (1/n) sum_i B_i, where each agent knows its own B_i only."""
+    """A problem whose constraint is {x : x^T B x = I}, B = (1/n) sum_i B_i, where each agent knows
+    its own B_i only."""
 
     def local_product(self, x: Array) -> Array:
         """Return the products B_i x_i in a new array shaped like ``x``.
@@ -167,7 +182,8 @@ class Eigenproblem(Protocol):
 
 @runtime_checkable
 class Nonsmooth(Protocol):
-    """A problem that need not be differentiable: ``gradient`` gives a subgradient, whose norm need not vanish at a minimiser."""
+    """A problem that need not be differentiable: ``gradient`` gives a subgradient, whose norm need
+    not vanish at a minimiser."""
 
     nonsmooth: bool
     """True if this problem is not differentiable (a user's function may be either)."""
@@ -186,7 +202,8 @@ class Regularizer(Protocol):
         """
 
     def slopes(self, y: Array, step: float) -> Array:
-        """The derivative of each row of `proximal` by the same row of y, symmetric, ``(d, r, r)``."""
+        """The derivative of each row of `proximal` by the same row of y, symmetric, ``(d, r,
+        r)``."""
 
 
 @runtime_checkable
@@ -232,10 +249,12 @@ class ColumnOracle(Protocol):
         """
 
     def refresh(self, cache: Array, x: Array, columns: Index) -> None:
-        """Bring the cache up to date in place, after those columns of x, and no others, have changed."""
+        """Bring the cache up to date in place, after those columns of x, and no others, have
+        changed."""
 
     def partial_gradient(self, x: Array, columns: Index, cache: Array) -> Array:
-        """Return the given columns of ``gradient(x)``, in their order, in a new array ``(n_local, d, c)``."""
+        """Return the given columns of ``gradient(x)``, in their order, in a new array ``(n_local,
+        d, c)``."""
 
 
 @runtime_checkable
@@ -243,7 +262,8 @@ class Counted(Protocol):
     """A problem that counts the floating-point operations of its oracle."""
 
     def flops(self, columns: int) -> Array:
-        """The additions and multiplications ``(n_local,)`` of a (sub)gradient of ``columns`` columns, with its cache's refresh."""
+        """The additions and multiplications ``(n_local,)`` of a (sub)gradient of ``columns``
+        columns, with its cache's refresh."""
 
 
 class SubgradientSettings(NamedTuple):
@@ -260,7 +280,8 @@ class Recommends(Protocol):
     """A problem that recommends settings for subgradient methods, which ``auto`` selects."""
 
     def subgradient_settings(self, blocks: int) -> SubgradientSettings:
-        """The settings for ``blocks`` blocks of columns of which two move at a time; one block: all columns move."""
+        """The settings for ``blocks`` blocks of columns of which two move at a time; one block: all
+        columns move."""
 
 
 @runtime_checkable
@@ -270,7 +291,8 @@ class KnownOptimum(Protocol):
     error_name: str
 
     def error(self, xhat: Array) -> float:
-        """The distance of the feasible point ``xhat``, shape ``shape``, from the solution, in the measure ``error_name``."""
+        """The distance of the feasible point ``xhat``, shape ``shape``, from the solution, in the
+        measure ``error_name``."""
 
 
 @runtime_checkable
@@ -283,18 +305,21 @@ class KnownValue(Protocol):
 
 @runtime_checkable
 class HoldsOut(Protocol):
-    """A problem with values that are kept out of the objective, to judge its predictions: ``held_out_rmse`` in the history."""
+    """A problem with values that are kept out of the objective, to judge its predictions:
+    ``held_out_rmse`` in the history."""
 
     holds_out: bool
     """True if there are any."""
 
     def held_out_errors(self, x: Array) -> Array:
-        """``(n_local, 2)``: the sum of the squared errors at x_i, and the number of values, for each agent."""
+        """``(n_local, 2)``: the sum of the squared errors at x_i, and the number of values, for
+        each agent."""
 
 
 @runtime_checkable
 class Evaluated(Protocol):
-    """A problem with measures of points beside its objective: each measure is a column of the history."""
+    """A problem with measures of points beside its objective: each measure is a column of the
+    history."""
 
     evaluations: tuple[str, ...]
     """The names of the measures, possibly none."""
@@ -305,10 +330,11 @@ class Evaluated(Protocol):
 
 @runtime_checkable
 class SplitFeatures(Protocol):
-    """A problem whose agents hold features of the same samples, and rows of one point (--split features).
+    """A problem whose agents hold features of the same samples, and rows of one point (--split
+    features).
 
-    With a symmetric J and a diagonal E, f(x) = -1/2 tr(T^T J T) on {x : T^T E T + x^T diag(ridge) x = I}, where T = sum_i
-    D_i x_i, ``(k, r)``.
+    With a symmetric J and a diagonal E, f(x) = -1/2 tr(T^T J T) on {x : T^T E T + x^T
+    diag(ridge) x = I}, where T = sum_i D_i x_i, ``(k, r)``.
     """
 
     ridge: Array
@@ -320,7 +346,8 @@ class SplitFeatures(Protocol):
 
     @property
     def present(self) -> Array:
-        """``(n_local, most, 1)``: 1 for rows of features, 0 for rows that only fill an agent's array."""
+        """``(n_local, most, 1)``: 1 for rows of features, 0 for rows that only fill an agent's
+        array."""
 
     def products(self, x: Array) -> Array:
         """Return D_i x_i in a new array, ``(n_local, k, r)``."""

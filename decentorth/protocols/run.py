@@ -13,7 +13,8 @@ from .network import Collective, Network, Streams
 from .problems import Problem
 
 SETUP = logging.getLogger("decentorth.setup")
-"""The name of each long part of the set-up goes to this logger: "NAME", or "NAME, N of M" where it has parts."""
+"""The name of each long part of the set-up goes to this logger: "NAME", or "NAME, N of M" where it
+has parts."""
 Quantity = Literal["gradient", "movement", "disagreement", "feasibility"]
 """A quantity that an agent computes for itself; see `stopping.LocalMaximum`."""
 
@@ -33,7 +34,8 @@ class State(Protocol):
 
 
 class Observed(State, Protocol):
-    """The entries of states that metrics, agreement, rank losses and unreliable networks read by name, ``(n_local, ...)`` each.
+    """The entries of states that metrics, agreement, rank losses and unreliable networks read by
+    name, ``(n_local, ...)`` each.
 
     A method's state has the ones that apply; its ``_fields`` are their names.
     """
@@ -62,11 +64,11 @@ _P_contra = TypeVar("_P_contra", bound=Problem[object], contravariant=True)
 
 
 class Algorithm(Protocol[_P_contra, S]):
-    """A frozen dataclass of numbers and names. ``step`` OWNS the state it is given and may reuse its arrays; a caller that keeps a
-    state copies it. It never changes problem data or x0.
+    """A frozen dataclass of numbers and names. ``step`` OWNS the state it is given and may reuse
+    its arrays; a caller that keeps a state copies it. It never changes problem data or x0.
 
-    The type of its problems names the capabilities that it always needs, `Declared.requires` and `Declared.requires_set` those for
-    these settings.
+    The type of its problems names the capabilities that it always needs, `Declared.requires` and
+    `Declared.requires_set` those for these settings.
     """
 
     network: ClassVar[Literal["decentralized", "single-agent"]]
@@ -77,15 +79,18 @@ class Algorithm(Protocol[_P_contra, S]):
 
 @runtime_checkable
 class Ending(Protocol[_P_contra, _S_contra]):
-    """A single-agent method that can detect the end of a run: it has converged, or there is no minimiser."""
+    """A single-agent method that can detect the end of a run: it has converged, or there is no
+    minimiser."""
 
     def ending(self, problem: _P_contra, state: _S_contra) -> Stop | None:
-        """The reason to stop here, or None to continue; called before every step, so it must be cheap."""
+        """The reason to stop here, or None to continue; called before every step, so it must be
+        cheap."""
 
 
 @runtime_checkable
 class Completing(Protocol[_P_contra, S]):
-    """A method whose steps use other variables, and compute the point x only when it is recorded."""
+    """A method whose steps use other variables, and compute the point x only when it is
+    recorded."""
 
     def completed(self, problem: _P_contra, state: S) -> S:
         """The state with its point x."""
@@ -107,7 +112,8 @@ class Asynchronous(Algorithm[Any, Any], Protocol):
         """Raise an OSError or a ValueError if the log cannot be written."""
 
     def recover(self, agents: Any, folder: Path) -> int:
-        """Let the agents continue from their own checkpoints in the folder; return their activations."""
+        """Let the agents continue from their own checkpoints in the folder; return their
+        activations."""
 
     def write_log(self, agents: Any, facts: Mapping[str, Any], collective: Collective) -> None:
         """Write the logs of all agents, with the facts; called by every rank."""
@@ -123,7 +129,8 @@ class Scheduled(Protocol):
 
 
 class Declared:
-    """The facts of a method that a run reads beside its steps, with their defaults. `algorithms.common.method.Method` has them."""
+    """The facts of a method that a run reads beside its steps, with their defaults.
+    `algorithms.common.method.Method` has them."""
 
     directed: ClassVar[bool] = False
     """True if the method runs on directed networks."""
@@ -136,7 +143,8 @@ class Declared:
     nonsmooth: ClassVar[bool] = False
     """True if it is for problems that need not be differentiable."""
     sends: ClassVar[tuple[str, ...]] = ("x", "tracker", "product_tracker")
-    """The entries of its state that it sends, where the state has them, in the order of a message."""
+    """The entries of its state that it sends, where the state has them, in the order of a
+    message."""
     counts: ClassVar[str] = "iterations"
     """The steps of the method: all agents' common iterations, or "activations" of single agents."""
     without: ClassVar[Mapping[str, str]] = MappingProxyType({})
@@ -152,10 +160,12 @@ class Declared:
     penalty: Any = None
     momentum: Any = 0.0
     varsigma: Any = None
-    """Of a method that minimises a majoriser: its constant, or the name of the rule that finds it."""
+    """Of a method that minimises a majoriser: its constant, or the name of the rule that finds
+    it."""
     gradient_factor: ClassVar[float | None] = None
-    """Of a method whose trackers have the mean of fields F_i that stand for Riemannian gradients: where x^T x = I, a Riemannian
-    gradient is at most this many times as long as F_i, whatever the objective."""
+    """Of a method whose trackers have the mean of fields F_i that stand for Riemannian gradients:
+    where x^T x = I, a Riemannian gradient is at most this many times as long as F_i, whatever the
+    objective."""
 
     @property
     def requires(self) -> tuple[type, ...]:
@@ -179,7 +189,8 @@ class Declared:
         return self
 
     def running(self) -> Any:
-        """The method that is run: this one, or a wrapper that changes its steps (safe or growing steps)."""
+        """The method that is run: this one, or a wrapper that changes its steps (safe or growing
+        steps)."""
         return self
 
     @staticmethod
@@ -192,7 +203,8 @@ class Declared:
 
     @property
     def first_step(self) -> Any:
-        """The step of iteration 0, of a schedule too: a number, or "auto"; None for a method without a step size."""
+        """The step of iteration 0, of a schedule too: a number, or "auto"; None for a method
+        without a step size."""
         match self.step_size:
             case Scheduled(initial=first):
                 return first
@@ -205,7 +217,8 @@ class Declared:
 
 
 class _Other(Declared):
-    """The facts of a user's method, or of a class, which need not inherit them: the one place that looks for attributes."""
+    """The facts of a user's method, or of a class, which need not inherit them: the one place that
+    looks for attributes."""
 
     requires: tuple[type, ...] = ()
     requires_set: tuple[type, ...] = ()
@@ -222,7 +235,9 @@ class Metric(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]: ...
-    def __call__(self, problem: Problem[Any], state: Any, collective: Collective) -> tuple[float, ...]: ...
+    def __call__(
+        self, problem: Problem[Any], state: Any, collective: Collective
+    ) -> tuple[float, ...]: ...
 
 
 class Agreed(NamedTuple):
@@ -238,7 +253,8 @@ class Agreed(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One line of the history. Counts are per agent and edge of the graph, so they do not depend on the number of ranks."""
+    """One line of the history. Counts are per agent and edge of the graph, so they do not depend on
+    the number of ranks."""
 
     iteration: int
     rounds: int
@@ -253,7 +269,8 @@ class Row(NamedTuple):
     """The wall time of the iterations on rank 0, without the time of measuring."""
     values: Mapping[str, float]
     agreed: Agreed | None = None
-    """The result of the agents' max-consensus, if one was made at this iteration; not part of the table."""
+    """The result of the agents' max-consensus, if one was made at this iteration; not part of the
+    table."""
 
     def columns(self) -> dict[str, float]:
         """The counts and the metrics, by their names in the history."""
@@ -278,15 +295,16 @@ class Stop(NamedTuple):
     """The reason why a run ended."""
 
     status: str
-    """One word: converged, iterations, time_limit, objective_floor, unbounded, terminated, diverged, left_safe_region,
-    interrupted (by Ctrl-C), stopped (by a callback, or a rule that returned True)."""
+    """One word: converged, iterations, time_limit, objective_floor, unbounded, terminated,
+    diverged, left_safe_region, interrupted (by Ctrl-C), stopped (by a callback, or a rule that
+    returned True)."""
     converged: bool
     message: str
 
 
 class StoppingRule(Protocol):
-    """A rule that is evaluated on each recorded row; rules combine with ``|`` and ``&``. It may also be a function of the row
-    alone, and return True."""
+    """A rule that is evaluated on each recorded row; rules combine with ``|`` and ``&``. It may
+    also be a function of the row alone, and return True."""
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None: ...
 
@@ -295,7 +313,8 @@ class Recorder(Protocol):
     """A recorder of a run: rank 0 gets rows as they are made."""
 
     def record(self, row: Row) -> object:
-        """Record a row. If this returns True or raises StopIteration, the run ends there on all ranks."""
+        """Record a row. If this returns True or raises StopIteration, the run ends there on all
+        ranks."""
 
 
 @runtime_checkable

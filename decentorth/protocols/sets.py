@@ -9,13 +9,16 @@ import numpy as np
 from .arrays import Array, Known, Two
 
 Retraction = Literal["polar", "polar-svd", "polar-eigh", "qr", "cholesky-qr"]
-"""The retractions of a tangent step to the manifold; polar selects the fastest accurate of the polar methods."""
+"""The retractions of a tangent step to the manifold; polar selects the fastest accurate of the
+polar methods."""
 Polar = Literal["polar", "polar-svd", "polar-eigh"]
 """The retractions that are projections."""
 Direction = Literal["psi-b", "psi-br", "riemannian", "natural"]
-"""The objective's part of the landing field of {x : x^T B x = I}: from products with B, with B^{-1}, or the Riemannian gradient."""
+"""The objective's part of the landing field of {x : x^T B x = I}: from products with B, with
+B^{-1}, or the Riemannian gradient."""
 MetricName = Literal["euclidean", "natural"]
-"""The metric tr(u^T v), or tr(u^T B v) on {x : x^T B x = I}, in which that set is a Stiefel manifold."""
+"""The metric tr(u^T v), or tr(u^T B v) on {x : x^T B x = I}, in which that set is a Stiefel
+manifold."""
 
 
 @runtime_checkable
@@ -100,22 +103,26 @@ class Landing(Protocol):
         """Return the landing field, shaped like ``x``; ``penalty`` is ``(n_local,)``."""
 
     def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float) -> Array:
-        """A step ``(n_local,)`` along ``-direction`` (the landing field at x) that stays within ``feasibility <= eps``."""
+        """A step ``(n_local,)`` along ``-direction`` (the landing field at x) that stays within
+        ``feasibility <= eps``."""
 
     def multiplier_norm(self, x: Array, g: Array) -> Array:
-        """The constraint's contribution to the curvature at ``x``, ``(n_local,)``, from the Euclidean gradient."""
+        """The constraint's contribution to the curvature at ``x``, ``(n_local,)``, from the
+        Euclidean gradient."""
 
 
 @runtime_checkable
 class OrthonormalLanding(Landing, Protocol):
-    """A set {x : x^T x = I} with the landing field skew(g x^T) x + penalty x (x^T x - I), which compiled kernels have too."""
+    """A set {x : x^T x = I} with the landing field skew(g x^T) x + penalty x (x^T x - I), which
+    compiled kernels have too."""
 
     orthonormal: ClassVar[bool]
 
 
 @runtime_checkable
 class ByProducts(Protocol):
-    """A set {x : x^T B x = I} known through products B x. Methods take ``bx``, the product, if the caller has it."""
+    """A set {x : x^T B x = I} known through products B x. Methods take ``bx``, the product, if the
+    caller has it."""
 
     solvable: bool
     """True if `solve` can be called."""
@@ -140,7 +147,8 @@ class ByProducts(Protocol):
         """The Riemannian gradient z of the metric tr(u^T B v) at a feasible x, and B z."""
 
     def natural_projection(self, x: Array, v: Array, bv: Array, bx: Array) -> Two:
-        """The tangent z at a feasible x nearest to v in the metric tr(u^T B v), and B z, from B v and B x."""
+        """The tangent z at a feasible x nearest to v in the metric tr(u^T B v), and B z, from B v
+        and B x."""
 
     def retract_with(self, y: Array, by: Array, retraction: Retraction = "polar") -> Two:
         """Return the feasible point x to which the retraction brings y, and B x, in new arrays.
@@ -154,23 +162,33 @@ class ProductLanding(Protocol):
     """A set {x : x^T B x = I} that is approached along one of several landing fields."""
 
     def landing_scale(self) -> float:
-        """The largest ratio of the field psi-b to half the Riemannian gradient, by which steps are divided."""
+        """The largest ratio of the field psi-b to half the Riemannian gradient, by which steps are
+        divided."""
 
     def product(self, x: Array) -> Array: ...
     def multiplier_norm(self, x: Array, g: Array, metric: MetricName = "euclidean") -> Array:
         """The contribution to the curvature as in `Landing`, in either metric."""
 
-    def landing(self, x: Array, g: Array, penalty: Array, direction: Direction = "psi-b", bx: Known = None) -> Array:
-        """The field Psi(x) + penalty grad N(x), N = ||x^T B x - I||_F^2 / 2; ``penalty`` has shape ``(n_local,)``."""
+    def landing(
+        self, x: Array, g: Array, penalty: Array, direction: Direction = "psi-b", bx: Known = None
+    ) -> Array:
+        """The field Psi(x) + penalty grad N(x), N = ||x^T B x - I||_F^2 / 2; ``penalty`` has shape
+        ``(n_local,)``."""
 
-    def landing_from_products(self, x: Array, g: Array, bx: Array, bx2: Array, penalty: Array) -> Array:
-        """The field psi-b from products with B, where ``bx`` and ``bx2`` may be two independent estimates of B x."""
+    def landing_from_products(
+        self, x: Array, g: Array, bx: Array, bx2: Array, penalty: Array
+    ) -> Array:
+        """The field psi-b from products with B, where ``bx`` and ``bx2`` may be two independent
+        estimates of B x."""
 
     def natural_landing(self, x: Array, g: Array, penalty: Array, bx: Known = None) -> Two:
         """The field of the direction natural, and its product with B."""
 
-    def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float, *products: Array) -> Array:
-        """The largest step ``(n_local,)`` along ``-direction`` (with product ``image``) within ``feasibility <= eps``.
+    def safe_step(
+        self, x: Array, direction: Array, penalty: Array, eps: float, *products: Array
+    ) -> Array:
+        """The largest step ``(n_local,)`` along ``-direction`` (with product ``image``) within
+        ``feasibility <= eps``.
 
         ``products`` are B x and the product of B with ``direction``, where the caller has them.
         """
@@ -182,7 +200,8 @@ class AugmentedLagrangian(Protocol):
 
     def product(self, x: Array) -> Array: ...
     def augmented_gradient(self, x: Array, g: Array, penalty: Array, bx: Known = None) -> Array:
-        """The field G - B x sym(x^T G) + penalty B x (x^T B x - I); ``penalty`` has shape ``(n_local,)``."""
+        """The field G - B x sym(x^T G) + penalty B x (x^T B x - I); ``penalty`` has shape
+        ``(n_local,)``."""
 
     def column_tangent(self, x: Array, field: Array, bx: Known = None) -> Array:
         """The part of a field that keeps every x_j^T B x_j."""
@@ -193,7 +212,8 @@ class AugmentedLagrangian(Protocol):
 
 @runtime_checkable
 class TrackedProducts(Protocol):
-    """A set {x : x^T B x = I}, or a product of such sets, with methods that take ``bx``, B x or an estimate of it, and not B."""
+    """A set {x : x^T B x = I}, or a product of such sets, with methods that take ``bx``, B x or an
+    estimate of it, and not B."""
 
     rows: tuple[slice, ...]
     """The rows of each factor of a product in a point; all rows if there is one factor."""
@@ -201,7 +221,8 @@ class TrackedProducts(Protocol):
     def feasibility(self, x: Array, bx: Known = None) -> Array: ...
     def retract_with(self, y: Array, by: Array, retraction: Retraction = "polar") -> Two: ...
     def multiplier_norm(self, x: Array, g: Array, metric: MetricName = "euclidean") -> Array:
-        """The contribution to the curvature as in `ProductLanding`; the natural metric does not use B."""
+        """The contribution to the curvature as in `ProductLanding`; the natural metric does not use
+        B."""
 
     def dissolve_with(self, x: Array, bx: Array) -> Array:
         """Return the image A(x) in a new array.
@@ -210,10 +231,12 @@ class TrackedProducts(Protocol):
         """
 
     def dissolved_with(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
-        """The gradient of f(A(x)) + penalty/4 ||x^T B x - I||_F^2, with ``g`` the gradient of f at A(x)."""
+        """The gradient of f(A(x)) + penalty/4 ||x^T B x - I||_F^2, with ``g`` the gradient of f at
+        A(x)."""
 
     def landing_image(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
-        """The product of B and the landing field psi-br, with the penalty's gradient in the metric tr(u^T B v)."""
+        """The product of B and the landing field psi-br, with the penalty's gradient in the metric
+        tr(u^T B v)."""
 
 
 @runtime_checkable
@@ -221,7 +244,8 @@ class WithMatrices(Protocol):
     """A set {x : x^T B x = I} that can be rebuilt with another B."""
 
     def with_matrices(self, matrices: Array) -> Any:
-        """The set with the B in ``matrices``, ``(n_local, n, w)``; those of a product are stacked by rows, padded with zeros."""
+        """The set with the B in ``matrices``, ``(n_local, n, w)``; those of a product are stacked
+        by rows, padded with zeros."""
 
 
 @runtime_checkable
@@ -240,14 +264,16 @@ class Signature(Protocol):
 
 @runtime_checkable
 class Signatures(Protocol):
-    """A set of J-orthogonal matrices of one signature, stacked by rows, with optional free rows below."""
+    """A set of J-orthogonal matrices of one signature, stacked by rows, with optional free rows
+    below."""
 
     copies: int
     """The number of matrices."""
 
     @property
     def each(self) -> Signature:
-        """The set of each matrix, with J of order n; the matrices are the first ``copies * n`` rows of a point."""
+        """The set of each matrix, with J of order n; the matrices are the first ``copies * n`` rows
+        of a point."""
 
     def corrected(self, x: Array) -> Array:
         """The correction as in `Signature`; free rows do not change."""

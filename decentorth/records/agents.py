@@ -53,8 +53,11 @@ def draw_agents(
     quantity: AgentQuantity,
     labels: Sequence[str] | None = None,
 ) -> Figure:
-    """The graph with the weights W, ``(n, n)`` or None, and its agents coloured by ``quantity`` of their points ``(n, *shape)``."""
+    """The graph with the weights W, ``(n, n)`` or None, and its agents coloured by ``quantity`` of
+    their points ``(n, *shape)``."""
     figure, ((axes,),) = panels(1, 1, (5, 4.2))
     values = agent_quantity(x, quantity)
-    topologies.draw_graph(graph, W, values, LABELS[quantity], axes=axes, labels=labels, logarithmic=True)
+    topologies.draw_graph(
+        graph, W, values, LABELS[quantity], axes=axes, labels=labels, logarithmic=True
+    )
     return figure

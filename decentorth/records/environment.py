@@ -1,4 +1,5 @@
-"""The environment of a run: versions and machine, so that a difference in the last bits can be traced."""
+"""The environment of a run: versions and machine, so that a difference in the last bits can be
+traced."""
 
 from __future__ import annotations
 

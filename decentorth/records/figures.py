@@ -51,7 +51,8 @@ PANELS: tuple[tuple[str, ...], ...] = (
     ("consensus_error",),
     ("distance_to_manifold",),
 )
-"""The metrics of each panel of Figure 1; the second of a panel is drawn thin and grey beside the first."""
+"""The metrics of each panel of Figure 1; the second of a panel is drawn thin and grey beside the
+first."""
 VANISHES_NOT = "sum over agents: need not vanish"
 """The label of the thin curve."""
 THICK, THIN = 1.3, 0.6
@@ -81,7 +82,8 @@ NEEDED = 'figures need matplotlib: pip install "decentorth[plot]"'
 
 
 def check_matplotlib(otherwise: str = "") -> None:
-    """Raise InputError where matplotlib is missing; for commands that draw at their end, before they work."""
+    """Raise InputError where matplotlib is missing; for commands that draw at their end, before
+    they work."""
     if importlib.util.find_spec("matplotlib") is None:
         raise InputError(f"{NEEDED}{otherwise}")
 
@@ -100,14 +102,18 @@ def style() -> Iterator[None]:
 
 
 def look(place: int, *, marked: bool = False) -> Look:
-    """Colour and dashes, and the marker where asked for, of a curve; the dashes of a colour change when it comes round again."""
+    """Colour and dashes, and the marker where asked for, of a curve; the dashes of a colour change
+    when it comes round again."""
     turns, colour = divmod(place, len(COLOURS))
     kind = (colour + turns) % len(DASHES)
     return {"color": COLOURS[colour], "linestyle": DASHES[kind], "marker": MARKERS[kind] * marked}
 
 
-def panels(rows: int, columns: int, size: tuple[float, float], **shared: Any) -> tuple[Figure, Sequence[Sequence[Axes]]]:
-    """A figure of ``size`` in inches in the package's style, and its empty panels by row and column."""
+def panels(
+    rows: int, columns: int, size: tuple[float, float], **shared: Any
+) -> tuple[Figure, Sequence[Sequence[Axes]]]:
+    """A figure of ``size`` in inches in the package's style, and its empty panels by row and
+    column."""
     with style():
         from .paper import PaperFigure
 
@@ -124,7 +130,9 @@ def check_known(what: str, given: Iterable[str], known: Collection[str]) -> None
     """Raise unless all names are known; ``what`` is the message before the name."""
     for name in given:
         if name not in known:
-            raise InputError(f"{what} {name!r} (there are {', '.join(known)}){suggestion(name, known)}")
+            raise InputError(
+                f"{what} {name!r} (there are {', '.join(known)}){suggestion(name, known)}"
+            )
 
 
 def label(name: str) -> str:
@@ -140,7 +148,8 @@ def logarithmic(axes: Axes, x: str = "", y: str = "") -> None:
 
 
 def scales(axes: Axes, x: Scale, y: Scale) -> None:
-    """Set the scales before lines are drawn: matplotlib warns if a line lacks positive values on a logarithmic axis."""
+    """Set the scales before lines are drawn: matplotlib warns if a line lacks positive values on a
+    logarithmic axis."""
     from matplotlib.ticker import NullFormatter
 
     both = (x, axes.set_xscale, axes.xaxis), (y, axes.set_yscale, axes.yaxis)
@@ -151,7 +160,8 @@ def scales(axes: Axes, x: Scale, y: Scale) -> None:
 
 
 def whole_decades(low: float, high: float) -> tuple[float, float]:
-    """Limits of a logarithmic axis, widened to the powers of ten around them where fewer than two are within."""
+    """Limits of a logarithmic axis, widened to the powers of ten around them where fewer than two
+    are within."""
     below, above = np.log10([low, high])
     if np.floor(above) - np.ceil(below) >= 1:
         return low, high
@@ -177,9 +187,10 @@ def plot_histories(
 ) -> Figure:
     """A figure of a paper's column or page, of the columns of each run by its label.
 
-    There is a panel for each metric, by default the three of Figure 1, or the objective where a run has none of them; in a column
-    they stand below each other, across a page beside each other. By default the y axis is logarithmic, which makes linear
-    convergence a straight line; zeros are left out there, and an objective that is not positive gets a linear axis.
+    There is a panel for each metric, by default the three of Figure 1, or the objective where a run
+    has none of them; in a column they stand below each other, across a page beside each other. By
+    default the y axis is logarithmic, which makes linear convergence a straight line; zeros are
+    left out there, and an objective that is not positive gets a linear axis.
 
     Parameters
     ----------
@@ -210,7 +221,9 @@ def plot_histories(
         spare.remove()
     for place, (each, panel) in enumerate(zip(axes, shown, strict=False)):
         scale = y
-        if panel[0] == "objective" and any((one["objective"] <= 0).any() for one in histories.values()):
+        if panel[0] == "objective" and any(
+            (one["objective"] <= 0).any() for one in histories.values()
+        ):
             scale = "linear"
         scales(each, x, scale)
         each.set_autoscaley_on(each.get_yscale() != "log")
@@ -229,7 +242,9 @@ def plot_histories(
     return figure
 
 
-def _shown(histories: Mapping[str, Columns], metrics: Sequence[str] | None) -> list[tuple[str, ...]]:
+def _shown(
+    histories: Mapping[str, Columns], metrics: Sequence[str] | None
+) -> list[tuple[str, ...]]:
     """The metrics of each panel: the given ones, or those of Figure 1, or the objective."""
     if not histories:
         raise InputError("nothing to plot: give the folder of at least one run")
@@ -242,7 +257,8 @@ def _shown(histories: Mapping[str, Columns], metrics: Sequence[str] | None) -> l
 
 
 def _draw(axes: Axes, histories: Mapping[str, Columns], column: str, names: Sequence[str]) -> None:
-    """Draw the metrics of a panel: the first thick, with markers if there are several runs, and the second thin."""
+    """Draw the metrics of a panel: the first thick, with markers if there are several runs, and the
+    second thin."""
     from matplotlib.lines import Line2D
 
     several, drawn = len(histories) > 1, []
@@ -264,7 +280,8 @@ def _draw(axes: Axes, histories: Mapping[str, Columns], column: str, names: Sequ
 
 
 def _fit(axes: Axes, drawn: Sequence[Column]) -> None:
-    """Fit a logarithmic vertical axis to the values that the panel can show; with no such value, say so in the panel.
+    """Fit a logarithmic vertical axis to the values that the panel can show; with no such value,
+    say so in the panel.
 
     The start does not count, where agents are equal up to rounding.
     """
@@ -291,7 +308,8 @@ def _guide(axes: Axes) -> None:
 
 
 def save(figure: Figure, path: str | Path) -> None:
-    """Write a figure as PNG, SVG or PDF, by the ending of its name, its fonts as outlines that a publisher takes (Type 42)."""
+    """Write a figure as PNG, SVG or PDF, by the ending of its name, its fonts as outlines that a
+    publisher takes (Type 42)."""
     from topologies import pictures
 
     try:

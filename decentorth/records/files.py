@@ -1,4 +1,5 @@
-"""The files of a run, on whose format later tools may rely. Rank 0 writes them; nothing in them is pickled.
+"""The files of a run, on whose format later tools may rely. Rank 0 writes them; nothing in them is
+pickled.
 
 ========================= ==================================================================================================
 ``config.yaml``           every setting of the run, written before anything else; ``--config`` reads it back
@@ -9,8 +10,8 @@
 ``.lock``                 empty; locked while a run writes here
 ========================= ==================================================================================================
 
-All but the history are written under a temporary name and renamed, so that a file that is there is whole. A folder or a file that
-cannot be used raises `InputError`.
+All but the history are written under a temporary name and renamed, so that a file that is there is
+whole. A folder or a file that cannot be used raises `InputError`.
 """
 
 from __future__ import annotations
@@ -80,15 +81,17 @@ class HistoryWriter:
         ValueError
             The metrics differ from those of the first row.
         OSError
-            The disk is full; the message names the file. The row is written with the next one, or by `finish`.
+            The disk is full; the message names the file. The row is written with the next one, or
+            by `finish`.
         """
         columns, lines = tuple(row.values), [_line(row)]
         if self._columns is None:
             self._columns = columns
             lines.insert(0, _header(columns))
         if columns != self._columns:
-            needs = f"every row must hold the metrics {self._columns}, got {columns}"
-            raise ValueError(f"{self.path}: {needs}")
+            raise ValueError(
+                f"{self.path}: every row must hold the metrics {self._columns}, got {columns}"
+            )
         self._write(lines)
 
     def _write(self, lines: Sequence[str] = ()) -> None:
@@ -100,7 +103,8 @@ class HistoryWriter:
             raise OSError(error.errno, error.strerror, str(self.path)) from None
 
     def finish(self, path: Path) -> None:
-        """Ensure that every row is in the file at ``path``: this file, or a copy if it has been removed or moved."""
+        """Ensure that every row is in the file at ``path``: this file, or a copy if it has been
+        removed or moved."""
         if path.exists() and os.path.samestat(path.stat(), os.fstat(self._file.fileno())):
             self._write()
         else:
@@ -114,7 +118,8 @@ class HistoryWriter:
 
 
 def _written(source: Path | None, lines: Sequence[str]) -> list[str]:
-    """The lines of the file up to the last one of ``lines``; none if it begins otherwise or lacks that line."""
+    """The lines of the file up to the last one of ``lines``; none if it begins otherwise or lacks
+    that line."""
     if source is None or not source.is_file():
         return []
     found: list[str] = []
@@ -144,8 +149,10 @@ def refuse_unmarked(path: Place, names: Iterable[str], mark: str) -> None:
     folder = Path(path)
     for name in names:
         if os.path.lexists(folder / name) and not (folder / mark).exists():
-            why = f"was not written by this command ({path} lacks {mark}), and would be replaced"
-            raise InputError(f"{folder / name} {why}: choose another --out, or move it away")
+            raise InputError(
+                f"{folder / name} was not written by this command ({path} lacks {mark}), and would "
+                "be replaced: choose another --out, or move it away"
+            )
 
 
 def refuse_foreign(path: Place) -> None:
@@ -168,11 +175,12 @@ def refuse_existing(path: Place) -> None:
 
 
 def hold(path: Place, insist: bool = True) -> IO[bytes]:
-    """Create the folder if it is missing, and lock other runs out of it until the returned file is closed.
+    """Create the folder if it is missing, and lock other runs out of it until the returned file is
+    closed.
 
-    Any end of this process closes it. Where another run holds the lock this raises, or without ``insist`` warns. On a file
-    system without locks (flock) it warns. On Windows nothing is locked. It also raises if a run would replace other files
-    in the folder.
+    Any end of this process closes it. Where another run holds the lock this raises, or without
+    ``insist`` warns. On a file system without locks (flock) it warns. On Windows nothing is locked.
+    It also raises if a run would replace other files in the folder.
     """
     refuse_foreign(path)
     try:
@@ -245,8 +253,10 @@ class RunFolder:
         except OSError as error:
             raise _unusable(self.path, error) from None
         if needed > free:
-            lacks = f"has {size(free)} free, and {FINAL} needs {size(needed)}"
-            raise InputError(f"{self.path} {lacks}; choose another --out")
+            raise InputError(
+                f"{self.path} has {size(free)} free, and {FINAL} needs {size(needed)}; choose "
+                "another --out"
+            )
 
     @property
     def removed(self) -> bool:
@@ -264,7 +274,8 @@ class RunFolder:
             self._lock.close()
 
     def history(self, earlier: Sequence[Row] = (), source: Path | None = None) -> HistoryWriter:
-        """The recorder of this run's rows; as `HistoryWriter`, where ``source`` is the folder of the resumed run."""
+        """The recorder of this run's rows; as `HistoryWriter`, where ``source`` is the folder of
+        the resumed run."""
         return HistoryWriter(self.path / HISTORY, earlier, source and source / HISTORY)
 
     def write_summary(self, summary: Mapping[str, object]) -> None:
@@ -276,8 +287,11 @@ class RunFolder:
             file.write(text.encode())
 
 
-def write_final(folder: RunFolder | None, n_agents: int, variables: Mapping[str, Array], collective: Collective) -> None:
-    """Write ``final.npz`` from the ranks' parts, one rank's block in memory at a time; called by every rank.
+def write_final(
+    folder: RunFolder | None, n_agents: int, variables: Mapping[str, Array], collective: Collective
+) -> None:
+    """Write ``final.npz`` from the ranks' parts, one rank's block in memory at a time; called by
+    every rank.
 
     Parameters
     ----------
@@ -328,7 +342,8 @@ def save(
     Parameters
     ----------
     about
-        The problem and the algorithm in words, for the labels of figures; the command line cannot make the run again from them.
+        The problem and the algorithm in words, for the labels of figures; the command line cannot
+        make the run again from them.
 
     Raises
     ------
@@ -341,8 +356,9 @@ def save(
     with collective.together():
         if collective.rank == 0:
             if (Path(folder) / SUMMARY).exists() and not overwrite:
-                cure = "choose another folder, or give overwrite=True"
-                raise ValueError(f"{folder} already holds a run: {cure}")
+                raise ValueError(
+                    f"{folder} already holds a run: choose another folder, or give overwrite=True"
+                )
             made = RunFolder(folder, config, overwrite=overwrite, lock=hold(folder))
     with collective.together():
         write_final(made, summary["agents"], variables, collective)
@@ -354,7 +370,8 @@ def save(
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes the place of ``path`` when it is complete, and leaves nothing behind when it is not.
+    """A file that takes the place of ``path`` when it is complete, and leaves nothing behind when
+    it is not.
 
     Raises
     ------

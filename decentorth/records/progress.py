@@ -40,7 +40,8 @@ Ranges = dict[str, list[float]]
 
 
 def step_ranges(algorithm: object, state: Any, collective: Collective) -> Ranges:
-    """The smallest and largest of each per-agent constant that is both a setting of the algorithm and in its state."""
+    """The smallest and largest of each per-agent constant that is both a setting of the algorithm
+    and in its state."""
     found, entries = {}, state._asdict()
     for name in settings(type(algorithm)):
         values = entries.get(name)
@@ -60,7 +61,8 @@ def steps_line(ranges: Mapping[str, Sequence[float]]) -> str:
 
 
 class Steps:
-    """A metric without columns that reads the agents' first steps from the first state, and ``prints`` them.
+    """A metric without columns that reads the agents' first steps from the first state, and
+    ``prints`` them.
 
     ``ranges`` are those of the first start of a resumed run.
     """
@@ -87,7 +89,8 @@ def brief(values: Mapping[str, float]) -> str:
 
 
 def briefer(values: Mapping[str, float]) -> str:
-    """A shorter `brief` for the line of a bar: first words of names, two digits, no objective if there is a gradient."""
+    """A shorter `brief` for the line of a bar: first words of names, two digits, no objective if
+    there is a gradient."""
     names = [name for name in SHOWN if name in values]
     if "gradient_norm" in values:
         names = [name for name in names if name != "objective"]
@@ -115,8 +118,11 @@ def plain_lines(total: int, noun: str = "", due: float = 0.0) -> Show:
     return show
 
 
-def progress(total: int, done: int = 0, noun: str = "", due: float = 0.0) -> AbstractContextManager[Show]:
-    """A bar when standard error is a terminal, which is removed at the end; plain lines otherwise."""
+def progress(
+    total: int, done: int = 0, noun: str = "", due: float = 0.0
+) -> AbstractContextManager[Show]:
+    """A bar when standard error is a terminal, which is removed at the end; plain lines
+    otherwise."""
     if sys.stderr is not None and sys.stderr.isatty():
         return _bar(total, done)
     return contextlib.nullcontext(plain_lines(total, noun, due))
@@ -136,7 +142,8 @@ def row_progress(total: int) -> Iterator[Recorder]:
 
 @contextlib.contextmanager
 def trial_progress(total: int, done: int, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A function to call with a few words after each of ``total`` trials, of which ``done`` were made before."""
+    """A function to call with a few words after each of ``total`` trials, of which ``done`` were
+    made before."""
     if quiet or total == done:
         yield lambda words: None
         return
@@ -174,7 +181,8 @@ def _bar(total: int, done: int) -> Iterator[Show]:
 
 
 def results(first: Row, last: Row, error_name: str | None) -> Iterator[tuple[str, str]]:
-    """The names and values of the shown metrics at the end of a run; at its start too, where they fall or rise to the answer.
+    """The names and values of the shown metrics at the end of a run; at its start too, where they
+    fall or rise to the answer.
 
     ``error_name`` is the meaning of the metric ``error``, if the answer is known.
     """
@@ -189,7 +197,8 @@ def results(first: Row, last: Row, error_name: str | None) -> Iterator[tuple[str
 
 
 def headline(text: str, style: str) -> None:
-    """Print a line on standard output, on a terminal in a style of rich such as "bold green", without colours by NO_COLOR."""
+    """Print a line on standard output, on a terminal in a style of rich such as "bold green",
+    without colours by NO_COLOR."""
     if on_terminal():
         _rich().Console(highlight=False).print(text, style=style, markup=False, soft_wrap=True)
     else:

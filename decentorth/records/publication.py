@@ -33,7 +33,8 @@ def publish(figure: Figure, path: str | Path, caption: str) -> None:
 
 
 def band(axes: Axes, x: ArrayLike, runs: ArrayLike, place: int, label: str, **more: Any) -> None:
-    """Draw the median of runs ``(seeds, points)`` and their range, whose edges stay visible in grey."""
+    """Draw the median of runs ``(seeds, points)`` and their range, whose edges stay visible in
+    grey."""
     values, own = np.asarray(runs), look(place) | more
     axes.plot(x, np.median(values, axis=0), label=label, **own)
     if len(values) > 1:

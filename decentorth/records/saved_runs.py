@@ -1,4 +1,5 @@
-"""Runs read back from the files that `outputs` describes. Every error of a file is an `InputError` that names it."""
+"""Runs read back from the files that `outputs` describes. Every error of a file is an `InputError`
+that names it."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ _HISTORY, _SUMMARY = 1 << 30, 1 << 26
 
 
 def read_finished(folder: str | os.PathLike[str]) -> tuple[Json, Array, dict[str, Column]]:
-    """The summary, the final points ``(n, *shape)`` and the columns of the history of a run that has ended."""
+    """The summary, the final points ``(n, *shape)`` and the columns of the history of a run that
+    has ended."""
     summary, columns = read_end(folder), read_history(folder)
     if not len(columns["iteration"]):
         raise InputError(f"{Path(folder) / HISTORY}: holds no rows")
@@ -37,8 +39,10 @@ def read_finished(folder: str | os.PathLike[str]) -> tuple[Json, Array, dict[str
     labels = summary.get("labels")
     named = type(labels) is list and [*map(type, labels)] == [str] * len(x)
     if labels is not None and not named:
-        must = f"labels must be the names of the {len(x)} agents, or null, got {labels!r:.80}"
-        raise InputError(f"{Path(folder) / SUMMARY}: {must}")
+        raise InputError(
+            f"{Path(folder) / SUMMARY}: labels must be the names of the {len(x)} agents, or "
+            f"null, got {labels!r:.80}"
+        )
     return summary, x, columns
 
 
@@ -56,12 +60,14 @@ def read_history(folder: str | os.PathLike[str]) -> dict[str, Column]:
         log.warning("%s: the last line is incomplete and left out (the run was killed?)", path)
     header, *rows = [line.split(",") for line in lines] or [[]]
     if header[: len(COUNTS) + 1] != [*COUNTS, "seconds"]:
-        must = f"its first line must begin with {','.join(COUNTS)},seconds"
-        raise InputError(f"{path}: not a history; {must}")
+        raise InputError(
+            f"{path}: not a history; its first line must begin with {','.join(COUNTS)},seconds"
+        )
     for number, row in enumerate(rows, start=2):
         if len(row) != len(header):
-            what = f"{len(header)} values expected, got {len(row)}"
-            raise InputError(f"{path}, line {number}: {what}")
+            raise InputError(
+                f"{path}, line {number}: {len(header)} values expected, got {len(row)}"
+            )
     columns: dict[str, Column] = {}
     for index, name in enumerate(header):
         try:
@@ -102,7 +108,8 @@ def read_end(folder: str | os.PathLike[str]) -> Json:
 
 
 def read_start(place: str | os.PathLike[str]) -> Array:
-    """The start point in ``place``: a run's folder (the final point of its first agent), or a ``.npy`` file that holds a point."""
+    """The start point in ``place``: a run's folder (the final point of its first agent), or a
+    ``.npy`` file that holds a point."""
     path = Path(place)
     try:
         if path.is_dir():
@@ -149,8 +156,9 @@ def _refusing(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; is {path.parent} the folder of a run?") from None
     except UnicodeDecodeError as error:
-        why = f"not a text file ({error.reason} at byte {error.start})"
-        raise InputError(f"{path}: {why}") from None
+        raise InputError(
+            f"{path}: not a text file ({error.reason} at byte {error.start})"
+        ) from None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from None
     except ValueError as error:

@@ -1,4 +1,5 @@
-"""Advice at the end of a run: divergence, growth, points that stand still, tolerances that were missed."""
+"""Advice at the end of a run: divergence, growth, points that stand still, tolerances that were
+missed."""
 
 from __future__ import annotations
 
@@ -21,25 +22,33 @@ log = logging.getLogger(__name__)
 _OFF = 1.0
 """The feasibility of a start above which it may be the cause of a divergence."""
 _FAR = 1e3
-"""Where a point has grown this many times larger than the start, the step may be the cause of a gradient that is not finite."""
+"""Where a point has grown this many times larger than the start, the step may be the cause of a
+gradient that is not finite."""
 _GONE = 1e6
 """The feasibility above which points that started nearer have left the set for good."""
 _GROWTH = 100.0
 """The growth of the objective that is reported, as a multiple of its start."""
 _RISE = 1.01
-"""The same for a method whose majoriser has a constant: a large enough one lets no objective rise."""
+"""The same for a method whose majoriser has a constant: a large enough one lets no objective
+rise."""
 _STATIONARY = 1e-10
-"""The change of the objective over a move as long as x0, relative to its value, up to which x0 is stationary."""
+"""The change of the objective over a move as long as x0, relative to its value, up to which x0 is
+stationary."""
 _SOLVED = 1e-6
-"""The share of the first gradient norm up to which a run that stands still has solved its problem."""
+"""The share of the first gradient norm up to which a run that stands still has solved its
+problem."""
 _ROWS = 3
 """The fewest equal rows at the end by which points are said to stand still."""
 _SETTLED = 1e-3
-"""The share of the first gradient norm below which square points are near a critical one; also a clear change of the objective."""
+"""The share of the first gradient norm below which square points are near a critical one; also a
+clear change of the objective."""
 
 
-def concluded(parts: Parts, rule: Rule | None, stop: Stop, state: Observed, row: Row, history: History) -> Stop:
-    """The end, with the tolerances that were missed, and what else keeps its points from being an answer."""
+def concluded(
+    parts: Parts, rule: Rule | None, stop: Stop, state: Observed, row: Row, history: History
+) -> Stop:
+    """The end, with the tolerances that were missed, and what else keeps its points from being an
+    answer."""
     if stop.status in ("diverged", "left_safe_region", "unbounded"):
         return stop
     first = history.rows[0]
@@ -54,8 +63,11 @@ def concluded(parts: Parts, rule: Rule | None, stop: Stop, state: Observed, row:
     return stop._replace(message="; ".join(filter(None, found)))
 
 
-def warn_of_objective(parts: Parts, state: Observed, values: Mapping[str, float], before: Row | None) -> None:
-    """Warn where the objective is no longer finite: it may be undefined there, or its function be wrong."""
+def warn_of_objective(
+    parts: Parts, state: Observed, values: Mapping[str, float], before: Row | None
+) -> None:
+    """Warn where the objective is no longer finite: it may be undefined there, or its function be
+    wrong."""
     objective = values.get("objective", 0.0)
     earlier = 0.0 if before is None else before.values["objective"]
     if math.isfinite(objective) or not math.isfinite(earlier):
@@ -67,13 +79,15 @@ def warn_of_objective(parts: Parts, state: Observed, values: Mapping[str, float]
 
 
 def _whose(parts: Parts, state: Observed) -> str:
-    """The words for the first agent whose objective is not finite; empty if only their sum is not."""
+    """The words for the first agent whose objective is not finite; empty if only their sum is
+    not."""
     agent = parts.runaway(parts.problem.value(state.x), np.finfo(np.float64).max)
     return "" if agent is None else f" of agent {agent}"
 
 
 def _still(parts: Parts, state: Observed, history: History) -> str | None:
-    """The reason why points have not moved from the start, or not since an iteration long before the end."""
+    """The reason why points have not moved from the start, or not since an iteration long before
+    the end."""
     rows = history.rows
     first, last = rows[0], rows[-1]
     begun, ended = (row.values.get("objective", 0.0) for row in (first, last))
@@ -89,12 +103,15 @@ def _still(parts: Parts, state: Observed, history: History) -> str | None:
         return None
     if not moving or len(rows) - len(moving) < _ROWS or 2 * moving[-1] >= last.iteration:
         return None
-    since = f"since iteration {rows[len(moving)].iteration}"
-    return f"neither objective nor gradient norm has changed {since}: try another step size or start"
+    return (
+        "neither objective nor gradient norm has changed since iteration "
+        f"{rows[len(moving)].iteration}: try another step size or start"
+    )
 
 
 def _gain(parts: Parts, row: Row) -> float:
-    """The change of the objective, to first order, over a move as long as the start; infinity where the gradient is not known."""
+    """The change of the objective, to first order, over a move as long as the start; infinity where
+    the gradient is not known."""
     long = parts.collective.max(float(np.linalg.norm(parts.start)))
     if "objective" not in row.values:
         return math.inf
@@ -104,21 +121,26 @@ def _gain(parts: Parts, row: Row) -> float:
 def _same(row: Row, last: Row) -> bool:
     """True if two rows have the same objective and gradient norm, but for rounding."""
     names = {"objective", "gradient_norm"} & {*last.values}
-    return all(math.isclose(row.values[name], last.values[name], rel_tol=_STATIONARY) for name in names)
+    return all(
+        math.isclose(row.values[name], last.values[name], rel_tol=_STATIONARY) for name in names
+    )
 
 
 def _objective(parts: Parts, state: Observed, row: Row, first: Row) -> str | None:
     """The words about an objective that is not finite, or a hundred times as large as at the start.
 
-    An objective near zero at the start has grown if it is also above what a move as long as x0 can change to first order.
+    An objective near zero at the start has grown if it is also above what a move as long as x0 can
+    change to first order.
     """
     if "objective" not in row.values:
         return None
     begun, ended = first.values["objective"], row.values["objective"]
     if not math.isfinite(ended):
         whose = _whose(parts, state)
-        seen = f"the objective{whose} is not finite at the end (the mean is {ended})"
-        return f"{seen}: correct the function that gives it"
+        return (
+            f"the objective{whose} is not finite at the end (the mean is {ended}): correct the "
+            "function that gives it"
+        )
     gain = _gain(parts, first)
     if gain == math.inf:
         gain = 0.0
@@ -130,15 +152,19 @@ def _objective(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
     advice = "try another start or method"
     if declared.step_size is not None:
         advice = _smaller(parts, state)
-    grown = f"from {begun:.3g} to {ended:.3g}, more than a hundredfold"
-    return f"the objective has grown {grown}; {advice}"
+    return (
+        f"the objective has grown from {begun:.3g} to {ended:.3g}, more than a hundredfold; "
+        f"{advice}"
+    )
 
 
 def _component(parts: Parts, state: Observed, row: Row, first: Row) -> str | None:
-    """The words about solved square points whose determinant has the wrong sign, which no small step changes.
+    """The words about solved square points whose determinant has the wrong sign, which no small
+    step changes.
 
-    At a critical x a reflection x (I - 2 v v^T) changes a linear objective by -2 v^T sym(x^T G) v, G its gradient: least for the
-    last eigenvector. Where it is lower, there is a better point on the other side.
+    At a critical x a reflection x (I - 2 v v^T) changes a linear objective by -2 v^T sym(x^T G) v,
+    G its gradient: least for the last eigenvector. Where it is lower, there is a better point on
+    the other side.
     """
     problem: Any = parts.problem
     constraint: Any = problem.constraint
@@ -161,9 +187,10 @@ def _component(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
     own, other, sign = row.values["objective"], float(values[0]) / problem.n_agents, _sign(point)
     if sign != _sign(parts.start) or not other < own - _SETTLED * abs(own):
         return None
-    better = f"one with {-sign:+.0f} has the objective {other:.6g} in place of {own:.6g}"
-    again = "start again from x0 with one column negated"
-    return f"the points have determinant {sign:+.0f}, as x0, and {better}: {again}"
+    return (
+        f"the points have determinant {sign:+.0f}, as x0, and one with {-sign:+.0f} has the "
+        f"objective {other:.6g} in place of {own:.6g}: start again from x0 with one column negated"
+    )
 
 
 def _sign(point: Array) -> float:
@@ -184,8 +211,14 @@ def _gone(parts: Parts, state: Observed, row: Row, first: Row) -> Stop | None:
         advice = f"{name} does not keep points on {constraint!r}: take a method that does"
         if isinstance(constraint, Landing):
             advice += ", such as drfgt"
-    seen = f"(feasibility {far:.3g} at iteration {row.iteration}, {before:.3g} at the start)"
-    return Stop("diverged", False, f"diverged: the points have left the constraint set {seen}; {advice}")
+    return Stop(
+        "diverged",
+        False,
+        (
+            f"diverged: the points have left the constraint set (feasibility {far:.3g} at "
+            f"iteration {row.iteration}, {before:.3g} at the start); {advice}"
+        ),
+    )
 
 
 def diverged(parts: Parts, agent: int, state: Observed, row: Row, good: Snapshot | None) -> Stop:
@@ -194,12 +227,19 @@ def diverged(parts: Parts, agent: int, state: Observed, row: Row, good: Snapshot
     if good is not None:
         cause = _cause(parts, good, state.k)
     advice = cause or _off_set(parts) or _smaller(parts, state)
-    seen = f"not finite at iteration {state.k} (it was finite at iteration {row.iteration})"
-    return Stop("diverged", False, f"diverged: the point of agent {agent} is {seen}; {advice}")
+    return Stop(
+        "diverged",
+        False,
+        (
+            f"diverged: the point of agent {agent} is not finite at iteration {state.k} (it was "
+            f"finite at iteration {row.iteration}); {advice}"
+        ),
+    )
 
 
 def _cause(parts: Parts, good: Snapshot, last: int) -> str | None:
-    """The gradient or objective that is not finite where the points still are, found by making the iterations after ``good`` again.
+    """The gradient or objective that is not finite where the points still are, found by making the
+    iterations after ``good`` again.
 
     None where all are finite at the last such points; the same on every rank.
     """
@@ -221,8 +261,10 @@ def _cause(parts: Parts, good: Snapshot, last: int) -> str | None:
             own = before[local : local + 1] if local >= 0 else before[:0]  # none on other ranks
             sizes = [np.abs(one).max(initial=0.0) for one in (own, parts.start)]
             largest, usual = collective.largest(np.array(sizes))
-            where = f"its point of iteration {k}, whose largest entry is {largest:.3g}"
-            words = f"the {name} of agent {agent} is not finite at {where}: correct that function"
+            words = (
+                f"the {name} of agent {agent} is not finite at its point of iteration {k}, whose "
+                f"largest entry is {largest:.3g}: correct that function"
+            )
             if name == "gradient" and largest <= _FAR * usual:
                 return words
             return f"{words}, or try a smaller step size"
@@ -230,15 +272,18 @@ def _cause(parts: Parts, good: Snapshot, last: int) -> str | None:
 
 
 def _off_set(parts: Parts) -> str | None:
-    """The advice for a start from which steps of any usual size leave the set for good; None for other starts."""
+    """The advice for a start from which steps of any usual size leave the set for good; None for
+    other starts."""
     constraint = parts.problem.constraint
     if not _can_project(parts.problem):
         return None
     off = float(constraint.feasibility(parts.start[None])[0])
     if off <= _OFF:
         return None
-    on = "give problem.constraint.project(x0[None])[0], or leave x0 out"
-    return f"x0 is not on {constraint!r}, with feasibility {off:.3g}: {on}"
+    return (
+        f"x0 is not on {constraint!r}, with feasibility {off:.3g}: give "
+        "problem.constraint.project(x0[None])[0], or leave x0 out"
+    )
 
 
 def _can_project(problem: object) -> bool:
@@ -252,7 +297,8 @@ def _number(setting: object) -> bool:
 
 
 def _smaller(parts: Parts, state: Observed) -> str:
-    """The advice for a step size that is too large, for the objectives or for the penalty, or for a majoriser that is none."""
+    """The advice for a step size that is too large, for the objectives or for the penalty, or for a
+    majoriser that is none."""
     declared, problem = Declared.of(parts.algorithm), parts.problem
     if _number(declared.varsigma):
         larger = 10.0 * declared.varsigma
@@ -267,9 +313,10 @@ def _smaller(parts: Parts, state: Observed) -> str:
     if 0.0 < steepest < math.inf:
         curved = 1.0 / steepest
     if _number(penalty) and step * penalty > 0.5 and step <= 2.0 * curved:
-        both = f"a penalty of {0.1 / step:.2g}, a step size of {0.1 / penalty:.2g}"
-        large = f"the step size {step:g} is too large for the penalty {penalty:g}"
-        return f"{large}: try {both}, or step size 'auto'"
+        return (
+            f"the step size {step:g} is too large for the penalty {penalty:g}: try a penalty of "
+            f"{0.1 / step:.2g}, a step size of {0.1 / penalty:.2g}, or step size 'auto'"
+        )
     return f"the step size {step:g} is too large: try {min(step / 5.0, curved):.2g}, or 'auto'"
 
 

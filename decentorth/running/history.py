@@ -1,4 +1,5 @@
-"""The history of a run: the iterations to record, and a table with one typed column per count and metric, bounded in memory."""
+"""The history of a run: the iterations to record, and a table with one typed column per count and
+metric, bounded in memory."""
 
 from __future__ import annotations
 
@@ -23,13 +24,14 @@ LIMIT = 20_000
 
 
 class History(Shown, dict[str, Column]):
-    """The recorded rows of a run, as a dict of NumPy columns: ``history["gradient_norm"]``, ``pandas.DataFrame(history)``.
+    """The recorded rows of a run, as a dict of NumPy columns: ``history["gradient_norm"]``,
+    ``pandas.DataFrame(history)``.
 
     Parameters
     ----------
     limit
-        The largest number of rows in memory; beyond it every second row (but the first and the last) is dropped. A history file
-        keeps all.
+        The largest number of rows in memory; beyond it every second row (but the first and the
+        last) is dropped. A history file keeps all.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:
@@ -49,8 +51,10 @@ class History(Shown, dict[str, Column]):
 
     def __repr__(self) -> str:
         facts = self._facts()
-        span = f"{facts['rows']} rows of iterations {facts.get('iterations', 'none')}"
-        return f"History({span}: {', '.join(self.columns)})"
+        return (
+            f"History({facts['rows']} rows of iterations {facts.get('iterations', 'none')}: "
+            f"{', '.join(self.columns)})"
+        )
 
     def record(self, row: Row) -> None:
         """Append a row."""
@@ -106,9 +110,11 @@ class History(Shown, dict[str, Column]):
 
 
 def schedule(iterations: int, rows: int | None, every: int | None) -> Iterator[int]:
-    """The iterations to record, ascending: log-spaced, about ``rows`` of them, or every ``every``-th; always 0 and the last.
+    """The iterations to record, ascending: log-spaced, about ``rows`` of them, or every
+    ``every``-th; always 0 and the last.
 
-    By default 200 rows, but no more than one in five iterations (20 rows at least), so that measuring does not outweigh the work.
+    By default 200 rows, but no more than one in five iterations (20 rows at least), so that
+    measuring does not outweigh the work.
     """
     wanted = rows or min(200, max(20, iterations // 5))
     if every is None:
@@ -122,7 +128,8 @@ def schedule(iterations: int, rows: int | None, every: int | None) -> Iterator[i
 
 
 def _log_spaced(last: int, number: int) -> list[int]:
-    """About ``number`` distinct integers from 1 to ``last``, log-spaced as far as integers allow."""
+    """About ``number`` distinct integers from 1 to ``last``, log-spaced as far as integers
+    allow."""
 
     def spaced(points: int) -> Index:
         return np.unique(np.geomspace(1, last, points).round().astype(np.int64))

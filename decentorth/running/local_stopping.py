@@ -1,31 +1,35 @@
 """Agents decide to stop by themselves: max-consensus on each agent's local quantities.
 
-At fixed iterations agent i computes its local quantities (q_i below). Neighbours then exchange running maxima R times,
+At fixed iterations agent i computes its local quantities (q_i below). Neighbours then exchange
+running maxima R times,
 
     m_i <- max(m_i, max_{j: W_ij != 0} m_j),    m_i = q_i at first                     (1)
 
-With R at least the diameter of the graph, m_i is exactly max_j q_j for every i, since nothing is rounded. All agents compare m_i
-with the tolerance and stop in the same iteration. None waits for one that has stopped. The quantities are those of the final
-points. The agents must know R, the tolerances and the iterations of the attempts beforehand.
+With R at least the diameter of the graph, m_i is exactly max_j q_j for every i, since nothing is
+rounded. All agents compare m_i with the tolerance and stop in the same iteration. None waits for
+one that has stopped. The quantities are those of the final points. The agents must know R, the
+tolerances and the iterations of the attempts beforehand.
 
     gradient        c ||y_i||, y_i the tracker; of a single agent the Riemannian gradient at the projection of its point
     movement        ||x_i - (x_i an iteration ago)|| / (its step)
     disagreement    ||x_i - sum_j W_ij x_j||, one more exchange of the points (as many as a period has, where W repeats itself)
     feasibility     ||x_i^T x_i - I||, or what the set has in its place
 
-What they imply. Let a bound all of them and W have the second eigenvalue lambda_2. Since the mean of the trackers is that of the
-fields F_i(x_i), no disagreement is hidden in ||mean of y|| <= max ||y_i||, and the mean xbar of the points has
+What they imply. Let a bound all of them and W have the second eigenvalue lambda_2. Since the mean
+of the trackers is that of the fields F_i(x_i), no disagreement is hidden in ||mean of y|| <= max
+||y_i||, and the mean xbar of the points has
 
     ((1/n) sum_i ||x_i - xbar||^2)^{1/2} <= r = a / (1 - lambda_2)                     (2)
     consensus_rms <= (r^2 + (r + a)^2)^{1/2} = s                                       (3)
     gradient_norm <= a + c L s                                                         (4)
 
-where (3) holds as dist(xbar) <= ||xbar - x_i|| + dist(x_i), for the nearest x_i, and dist(x_i) <= ||x_i^T x_i - I||; in (4) L is a
-Lipschitz constant of the fields between the x_i and the projection of xbar, and ||grad f|| <= c ||(1/n) sum_i F_i|| there: c = 2
-for the landing field, 1 for the others. With ``safe`` that is so once all agents' labels agree. Movement is weaker: where
-x_i <- sum_j W_ij x_j - alpha F_i(x_i) with one alpha for all, the mean of the F_i an iteration ago is at most a, which for methods
-that retract holds to first order. It proves nothing at other points where W and the agents' data balance, and it need not
-vanish with diminishing steps.
+where (3) holds as dist(xbar) <= ||xbar - x_i|| + dist(x_i), for the nearest x_i, and dist(x_i) <=
+||x_i^T x_i - I||; in (4) L is a Lipschitz constant of the fields between the x_i and the projection
+of xbar, and ||grad f|| <= c ||(1/n) sum_i F_i|| there: c = 2 for the landing field, 1 for the
+others. With ``safe`` that is so once all agents' labels agree. Movement is weaker: where x_i <-
+sum_j W_ij x_j - alpha F_i(x_i) with one alpha for all, the mean of the F_i an iteration ago is at
+most a, which for methods that retract holds to first order. It proves nothing at other points where
+W and the agents' data balance, and it need not vanish with diminishing steps.
 """
 
 from __future__ import annotations
@@ -64,7 +68,8 @@ class Agreement:
     quantities
         The names of the quantities that agents send, in order.
     every, rounds, exchanges
-        Iterations between attempts, rounds of max-consensus in one, and all its rounds, with those for the points.
+        Iterations between attempts, rounds of max-consensus in one, and all its rounds, with those
+        for the points.
     wanted
         The last iteration at which the agents found a tolerance reached, and want a row.
     latest, tally
@@ -73,10 +78,13 @@ class Agreement:
     Raises
     ------
     ValueError
-        The rules contradict each other, no number of rounds is enough, or the agents cannot know a quantity.
+        The rules contradict each other, no number of rounds is enough, or the agents cannot know a
+        quantity.
     """
 
-    def __init__(self, rules: Sequence[LocalMaximum], problem: Problem[Any], algorithm: object, network: Any) -> None:
+    def __init__(
+        self, rules: Sequence[LocalMaximum], problem: Problem[Any], algorithm: object, network: Any
+    ) -> None:
         self.rules = tuple(rules)
         self._problem, self._network = problem, network
         self._alone = problem.n_agents == 1
@@ -90,9 +98,11 @@ class Agreement:
             self.rounds = rules[0].rounds
         _check(rules, asked, problem, self._usual)
         if self.rounds < network.flooding_rounds:
-            needed = f"it takes {network.flooding_rounds} until every agent has heard of every other"
-            few = f"{self.rounds} rounds of max-consensus are too few for this network"
-            raise ValueError(f"{few}: {needed}, so agents would decide differently")
+            raise ValueError(
+                f"{self.rounds} rounds of max-consensus are too few for this network: it takes "
+                f"{network.flooding_rounds} until every agent has heard of every other, so agents "
+                "would decide differently"
+            )
         measures = {
             "gradient": self._gradient,
             "movement": self._movement,
@@ -113,7 +123,8 @@ class Agreement:
 
     @classmethod
     def of(cls, stopping: Rule | None, *parts: Any) -> Self | None:
-        """The agreement by the rules in a combination, with the other arguments; None where the agents do not decide."""
+        """The agreement by the rules in a combination, with the other arguments; None where the
+        agents do not decide."""
         rules = rules_of(LocalMaximum, stopping)
         return cls(rules, *parts) if rules else None
 
@@ -124,7 +135,8 @@ class Agreement:
         return self.latest
 
     def look(self, snapshot: Snapshot) -> Stop | None:
-        """Let the agents meet where they do at this iteration, and want a row where they find a tolerance reached."""
+        """Let the agents meet where they do at this iteration, and want a row where they find a
+        tolerance reached."""
         state: Observed = snapshot.state
         k = state.k
         if k % self.every == 0 and self.at(k) is None and self._meet(state):
@@ -190,27 +202,38 @@ class Agreement:
         return saved
 
     def restore(self, saved: Json) -> None:
-        """Continue with the result of `saved`; its maxima count if they are of the same quantities."""
+        """Continue with the result of `saved`; its maxima count if they are of the same
+        quantities."""
         if saved:
             self.tally = Tally(*saved["tally"])
         if tuple(saved.get("maxima", ())) == self.quantities:
             self.latest = Agreed(saved["iteration"], self.rounds, saved["maxima"], self._usual)
 
 
-def _check(rules: Sequence[LocalMaximum], asked: set[Quantity], problem: object, usual: Sequence[Quantity]) -> None:
+def _check(
+    rules: Sequence[LocalMaximum], asked: set[Quantity], problem: object, usual: Sequence[Quantity]
+) -> None:
     """Raise a ValueError for rules that these agents cannot follow."""
     if len({(rule.every, rule.rounds) for rule in rules}) > 1:
-        same = "combined must have the same every and rounds: one attempt serves all of them"
-        raise ValueError(f"local tolerances that are {same}")
+        raise ValueError(
+            "local tolerances that are combined must have the same every and rounds: one attempt "
+            "serves all of them"
+        )
     if splits_features(problem):
-        rows = "here each holds rows: give a gradient tolerance"
-        raise ValueError(f"a local tolerance is for agents that hold a whole point; {rows}")
+        raise ValueError(
+            "a local tolerance is for agents that hold a whole point; here each holds rows: give "
+            "a gradient tolerance"
+        )
     if "gradient" not in asked:
         return
     others = "for movement, disagreement or feasibility"
     if "gradient" not in usual:
-        lack = "the agents of this method have no estimate of the mean gradient"
-        raise ValueError(f"{lack}: give a local tolerance {others}")
+        raise ValueError(
+            "the agents of this method have no estimate of the mean gradient: give a local "
+            f"tolerance {others}"
+        )
     if nonsmooth(problem):
-        why = "needs a differentiable problem, as a subgradient's norm need not vanish"
-        raise ValueError(f"a local tolerance on the gradient {why}: give one {others}")
+        raise ValueError(
+            "a local tolerance on the gradient needs a differentiable problem, as a subgradient's "
+            f"norm need not vanish: give one {others}"
+        )

@@ -1,4 +1,5 @@
-"""The only loop: step until a watcher is due, call the due watchers in order, stop when one returns a reason.
+"""The only loop: step until a watcher is due, call the due watchers in order, stop when one returns
+a reason.
 
 Every rank does the same things in the same order, which is why it cannot deadlock.
 """
@@ -48,7 +49,8 @@ def run(
     resumed: Resumed | None = None,
     rewind: Rewind | None = None,
 ) -> Outcome:
-    """Step to the next iteration at which a watcher is due, call the due watchers in order, and stop when one returns a reason.
+    """Step to the next iteration at which a watcher is due, call the due watchers in order, and
+    stop when one returns a reason.
 
     The network has the counts of ``resumed`` already.
     """
@@ -76,7 +78,8 @@ def run(
 
 
 def _step(states: Iterator[Observed], state: Observed, watch: Watch) -> Observed:
-    """The state at which a watcher is due, or an earlier one at which the method ends or the time is over: then a row is wanted."""
+    """The state at which a watcher is due, or an earlier one at which the method ends or the time
+    is over: then a row is wanted."""
     recording, goal, deadline = watch.recording, watch.next, watch.limits.deadline
     while state.k < goal and recording.ending(state) is None:
         state = next(states)
@@ -165,4 +168,5 @@ class Watch:
 
 
 _REMEMBERED = 1 << 26
-"""Bytes of all agents' points up to which the last state that was recorded is kept, to find the cause if the run diverges."""
+"""Bytes of all agents' points up to which the last state that was recorded is kept, to find the
+cause if the run diverges."""

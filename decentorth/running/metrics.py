@@ -1,4 +1,5 @@
-"""Measures of a run, by the names used everywhere: in the history, the summary and stopping rules."""
+"""Measures of a run, by the names used everywhere: in the history, the summary and stopping
+rules."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ class Seen:
 
 
 class Measure(NamedTuple):
-    """A measure: its name, its value, and the states (by their entries) and problems that have it."""
+    """A measure: its name, its value, and the states (by their entries) and problems that have
+    it."""
 
     name: str
     compute: Callable[[Seen], Any]
@@ -142,7 +144,8 @@ Terms = tuple[dict[str, Array], Array]
 
 
 class StandardMetrics:
-    """The metrics of decentralized optimization on a constraint set, with xbar the mean iterate and xhat its projection.
+    """The metrics of decentralized optimization on a constraint set, with xbar the mean iterate and
+    xhat its projection.
 
     On a set without a projection xhat is xbar, and there is no distance_to_manifold.
 
@@ -166,15 +169,18 @@ class StandardMetrics:
     held_out_rmse          the root mean squared error at xhat of the values kept out of the objective, where there are any
 
     Behind them come the problem's own measures of xhat, where it has any (`protocols.Evaluated`).
-    Of a problem that is not differentiable gradient_norm is called subgradient_norm: it need not vanish at a minimiser.
-    Two chains of sums and two maxima over the ranks each time; the same numbers on every rank.
+    Of a problem that is not differentiable gradient_norm is called subgradient_norm: it need not
+    vanish at a minimiser. Two chains of sums and two maxima over the ranks each time; the same
+    numbers on every rank.
     """
 
     def __init__(self, problem: Problem[object], state: Observed) -> None:
         constraint = problem.constraint
         if not isinstance(constraint, protocols.Riemannian):
-            needs = "the standard metrics need a constraint set with Riemannian"
-            raise TypeError(f"{needs}; {constraint!r} has none")
+            raise TypeError(
+                f"the standard metrics need a constraint set with Riemannian; {constraint!r} has "
+                "none"
+            )
         has = set(state._fields)
         possible = [measure for measure in MEASURES if has.issuperset(measure.entries)]
         self._measures = [one for one in possible if one.applies is None or one.applies(problem)]
@@ -184,7 +190,9 @@ class StandardMetrics:
         self.columns = (*[measure.name for measure in self._measures], *self._own)
         self._projects, self._lands = projects(problem), _lands(problem)
 
-    def __call__(self, problem: Problem[Any], state: Observed, collective: Collective) -> tuple[float, ...]:
+    def __call__(
+        self, problem: Problem[Any], state: Observed, collective: Collective
+    ) -> tuple[float, ...]:
         n, first = problem.n_agents, {"x": state.x}
         if "tracking_error" in self.columns:
             first["gap"] = state.tracker - state.field
@@ -211,7 +219,8 @@ class StandardMetrics:
         return numbers(values)
 
     def _terms(self, problem: Any, state: Observed, mean: Array, hat: Array, alone: bool) -> Terms:
-        """The terms of the sums over agents, by name, and the agents' feasibility, in blocks that stay in cache."""
+        """The terms of the sums over agents, by name, and the agents' feasibility, in blocks that
+        stay in cache."""
         x = state.x
         at_hat, scalars = np.empty_like(x), np.zeros_like(x, shape=(len(x), 5))
         terms, feasibility = {"at_hat": at_hat, "scalars": scalars}, np.empty_like(x, shape=len(x))
@@ -249,8 +258,9 @@ class StandardMetrics:
 class AgentErrors:
     """Columns of each agent i: agent_i is its distance ||x_i - xbar||_F from the mean of all.
 
-    A point of two or three numbers has columns agent_i_x, agent_i_y and agent_i_z. Another matrix has agent_i_angle, the largest
-    principal angle, in radians, between its columns' span and that of the mean.
+    A point of two or three numbers has columns agent_i_x, agent_i_y and agent_i_z. Another matrix
+    has agent_i_angle, the largest principal angle, in radians, between its columns' span and that
+    of the mean.
     """
 
     def __init__(self, n_agents: int, shape: tuple[int, ...]) -> None:
@@ -262,7 +272,9 @@ class AgentErrors:
             names.append("_angle")
         self.columns = tuple(f"agent_{agent}{name}" for agent in range(n_agents) for name in names)
 
-    def __call__(self, problem: Problem[object], state: Observed, collective: Collective) -> tuple[float, ...]:
+    def __call__(
+        self, problem: Problem[object], state: Observed, collective: Collective
+    ) -> tuple[float, ...]:
         (total,) = collective.sum(state.x)
         mean = total[None] / problem.n_agents
         own = [on_host(norms(state.x - mean))[:, None]]
@@ -275,7 +287,8 @@ class AgentErrors:
 
 
 def largest_angles(x: Array, y: Array) -> Array:
-    """``(n,)``: the largest principal angle, in radians, between the spans of ``(n, d, r)`` matrices and that of ``(d, r)`` y.
+    """``(n,)``: the largest principal angle, in radians, between the spans of ``(n, d, r)``
+    matrices and that of ``(d, r)`` y.
 
     It is nan where an entry is not finite.
     """
@@ -291,11 +304,15 @@ def largest_angles(x: Array, y: Array) -> Array:
 
 
 RUNAWAY = 1e50
-"""An iteration whose point has a larger entry than this, or one that is not finite, has diverged."""
+"""An iteration whose point has a larger entry than this, or one that is not finite, has
+diverged."""
 
 
-def first_runaway(x: Array, first_agent: int, n_agents: int, collective: Collective, bound: float = RUNAWAY) -> int | None:
-    """The first agent whose point is not finite or larger than ``bound``, the same on every rank; None if all are fine."""
+def first_runaway(
+    x: Array, first_agent: int, n_agents: int, collective: Collective, bound: float = RUNAWAY
+) -> int | None:
+    """The first agent whose point is not finite or larger than ``bound``, the same on every rank;
+    None if all are fine."""
     with np.errstate(all="ignore"):
         bad = ~(np.abs(x.reshape(len(x), -1)).max(-1) <= bound)
     mine = n_agents

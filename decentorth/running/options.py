@@ -35,8 +35,8 @@ class Drawn(Settings):
     Parameters
     ----------
     placement
-        How agents are divided over MPI ranks: "even" (equal shares in order) or "fewer-cuts" (fewer edges between
-        ranks).
+        How agents are divided over MPI ranks: "even" (equal shares in order) or "fewer-cuts" (fewer
+        edges between ranks).
     """
 
     seed: Seed = 0
@@ -50,15 +50,17 @@ class Place(Drawn):
     Parameters
     ----------
     rank_timeout
-        MPI: abort if a rank gives no sign of life for this time (600, 30s, 10m, 2h); 0: never. A gradient may take
-        longer; a single call that holds Python's lock may not. Also the limit for all ranks to start.
+        MPI: abort if a rank gives no sign of life for this time (600, 30s, 10m, 2h); 0: never. A
+        gradient may take longer; a single call that holds Python's lock may not. Also the limit for
+        all ranks to start.
     on_rank_loss
-        MPI: the response to a lost rank or host. "abort" ends the run. "shrink" continues without the rank's agents.
-        "restart", for asynchronous agents, continues with them from their checkpoints on other ranks. The last two
-        need Open MPI with --with-ft ulfm (``docs/running.md``).
+        MPI: the response to a lost rank or host. "abort" ends the run. "shrink" continues without
+        the rank's agents. "restart", for asynchronous agents, continues with them from their
+        checkpoints on other ranks. The last two need Open MPI with --with-ft ulfm
+        (``docs/running.md``).
     device
-        Where iterations are computed: "cuda" or "cuda:1" (a GPU, by PyTorch) or "torch:cpu", with ":float32" appended
-        for single precision. By default NumPy (``docs/devices.md``).
+        Where iterations are computed: "cuda" or "cuda:1" (a GPU, by PyTorch) or "torch:cpu", with
+        ":float32" appended for single precision. By default NumPy (``docs/devices.md``).
     """
 
     rank_timeout: Annotated[Seconds, Form(partial(_limit, "rank_timeout"))] = RANK_TIMEOUT
@@ -79,7 +81,8 @@ class Limits(Settings):
     safety_region
         Stop when an agent's feasibility exceeds this (exit code 3).
     compute_timeout
-        MPI: abort if a rank computes longer than this (600, 30s, 10m, 2h) without communicating; 0: never.
+        MPI: abort if a rank computes longer than this (600, 30s, 10m, 2h) without communicating; 0:
+        never.
     """
 
     iterations: Natural = 1000
@@ -95,10 +98,10 @@ class Options(Limits):
     Parameters
     ----------
     stopping
-        A rule such as ``GradientNorm(1e-6, relative=True) & Consensus(1e-6) | Time(60)``, checked at recorded
-        iterations, or ``LocalMaximum(1e-6)``, by which the agents decide themselves. A number is the tolerance of
-        ``GradientNorm``. A function of the row ends the run if it returns True: ``lambda row: row["error"] < 1e-3``.
-        On ranks the answer of rank 0 counts.
+        A rule such as ``GradientNorm(1e-6, relative=True) & Consensus(1e-6) | Time(60)``, checked
+        at recorded iterations, or ``LocalMaximum(1e-6)``, by which the agents decide themselves. A
+        number is the tolerance of ``GradientNorm``. A function of the row ends the run if it
+        returns True: ``lambda row: row["error"] < 1e-3``. On ranks the answer of rank 0 counts.
     rows
         Number of log-spaced rows of metrics, about; by default 200, at most one in five iterations.
     recorders
@@ -106,10 +109,11 @@ class Options(Limits):
     metrics
         Metrics besides the standard ones.
     checkpoints
-        Where and when to write checkpoints: ``Checkpoints("folder", every=1000)`` or ``every="10m"``.
+        Where and when to write checkpoints: ``Checkpoints("folder", every=1000)`` or
+        ``every="10m"``.
     resume
-        A folder of checkpoints of the same run. Continue from the newest complete one, with the bits of a run that
-        never stopped, on any number of ranks.
+        A folder of checkpoints of the same run. Continue from the newest complete one, with the
+        bits of a run that never stopped, on any number of ranks.
     """
 
     interruptible: ClassVar[bool] = False
@@ -155,7 +159,8 @@ class Options(Limits):
 
 
 def _check_listed(name: str, given: Any, needed: str, words: str) -> None:
-    """Raise a TypeError for anything but a list of objects, and no classes, that have what is needed."""
+    """Raise a TypeError for anything but a list of objects, and no classes, that have what is
+    needed."""
     listed = isinstance(given, list | tuple)
     if not listed or any(isinstance(one, type) or not hasattr(one, needed) for one in given):
         raise TypeError(f"{name} must be a list of {words}, got {given!r:.80}")

@@ -8,7 +8,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..protocols import SETUP, Algorithm, Array, Collective, Completing, Observed, Problem, S, Streams
+from ..protocols import (
+    SETUP,
+    Algorithm,
+    Array,
+    Collective,
+    Completing,
+    Observed,
+    Problem,
+    S,
+    Streams,
+)
 from .checkpoint import CheckpointWriter
 from .metrics import RUNAWAY, first_runaway
 
@@ -38,7 +48,8 @@ class Parts:
         return np.repeat(self.start[None], self.network.n_local, axis=0)
 
     def steps(self, state: Any = None) -> Iterator[Any]:
-        """The states, from the initial one or ``state`` on, without an end, as the steps leave them.
+        """The states, from the initial one or ``state`` on, without an end, as the steps leave
+        them.
 
         `completed` gives their points. A state is valid until the next one is asked for.
         """
@@ -68,11 +79,13 @@ class Parts:
         """Let the parts write checkpoints of their own beside the writer's."""
 
     def runaway(self, values: Array, bound: float = RUNAWAY) -> int | None:
-        """The first agent with values that are not finite, or beyond ``bound``, the same on every rank."""
+        """The first agent with values that are not finite, or beyond ``bound``, the same on every
+        rank."""
         problem = self.problem
         return first_runaway(values, problem.agents.start, problem.n_agents, self.collective, bound)
 
 
 _KEPT = 30 << 20
-"""The most bytes that are requested and freed before the first step. The C library (glibc) then keeps up to twice as much memory
-that steps free, and does not return it to the system to take it back page by page in each iteration (mallopt(3))."""
+"""The most bytes that are requested and freed before the first step. The C library (glibc) then
+keeps up to twice as much memory that steps free, and does not return it to the system to take it
+back page by page in each iteration (mallopt(3))."""

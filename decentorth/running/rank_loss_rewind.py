@@ -24,10 +24,12 @@ class Held(NamedTuple):
 class Rewind:
     """A watcher that copies the points every ``every`` iterations, and keeps the last two copies.
 
-    A rank in iteration k has messages of iteration k - 1 from its neighbours, so two ranks differ by at most the number of ranks.
-    With copies at least that far apart, every rank still has the oldest of all ranks' last copies.
+    A rank in iteration k has messages of iteration k - 1 from its neighbours, so two ranks differ
+    by at most the number of ranks. With copies at least that far apart, every rank still has the
+    oldest of all ranks' last copies.
 
-    ``every`` is the number of iterations between copies, at least that of ranks; ``start`` and ``history`` are those of the run.
+    ``every`` is the number of iterations between copies, at least that of ranks; ``start`` and
+    ``history`` are those of the run.
     """
 
     def __init__(self, every: int, start: Held, history: History) -> None:

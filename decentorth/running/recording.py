@@ -30,10 +30,12 @@ class Asking(Protocol):
 
 
 class Recording:
-    """Records a row where the schedule or another watcher wants one, and decides by it about the end.
+    """Records a row where the schedule or another watcher wants one, and decides by it about the
+    end.
 
-    With ``keeps`` the last recorded state is kept in ``good``, to find the cause if an agent diverges. ``wanted`` is an iteration
-    of which a row is wanted beside the schedule, ``ending(state)`` the method's own reason to end.
+    With ``keeps`` the last recorded state is kept in ``good``, to find the cause if an agent
+    diverges. ``wanted`` is an iteration of which a row is wanted beside the schedule,
+    ``ending(state)`` the method's own reason to end.
     """
 
     def __init__(
@@ -73,8 +75,10 @@ class Recording:
         before = list(rows[0].values)
         now = [column for metric in self._metrics for column in metric.columns]
         if before != now:
-            names = f"{', '.join(before)}; it was given {', '.join(now)}"
-            raise ValueError(f"a resumed run keeps its metrics, {names}")
+            raise ValueError(
+                f"a resumed run keeps its metrics, {', '.join(before)}; it was given "
+                f"{', '.join(now)}"
+            )
         self._first, self.row = rows[0], rows[-1]
         self.recorded = self.row.iteration
         if self._agreement is not None:
@@ -87,7 +91,8 @@ class Recording:
         return min([self._target, *[one.wanted for one in self._asking if one.wanted > recorded]])
 
     def judge(self, snapshot: Snapshot) -> Stop | None:
-        """The reason to stop at this state, if its row is the last one; without a reason the state is kept."""
+        """The reason to stop at this state, if its row is the last one; without a reason the state
+        is kept."""
         stop = None
         if self.row is None:
             return None
@@ -102,8 +107,10 @@ class Recording:
         options, collective = self._options, self._parts.collective
         region = options.safety_region
         if region is not None and (far := row.values["feasibility"]) > region:
-            left = f"feasibility {far:.3g} > {region:g} at iteration {row.iteration}"
-            words = f"left the safety region: {left}; take a smaller step size, or a larger region"
+            words = (
+                f"left the safety region: feasibility {far:.3g} > {region:g} at iteration "
+                f"{row.iteration}; take a smaller step size, or a larger region"
+            )
             return Stop("left_safe_region", False, words)
         rule, found = options.rule, None
         if rule is not None:
@@ -118,8 +125,10 @@ class Recording:
         parts, state = self._parts, snapshot.state
         runaway = parts.runaway(state.x)
         if runaway is not None and self.row is None:
-            give = "give a finite x0, and data without overflow"
-            raise ValueError(f"the starting point is not finite at agent {runaway}: {give}")
+            raise ValueError(
+                f"the starting point is not finite at agent {runaway}: give a finite x0, and "
+                "data without overflow"
+            )
         if runaway is not None and self.row is not None:
             return advice.diverged(parts, runaway, state, self.row, self.good)
         values: dict[str, float] = {}
@@ -158,7 +167,8 @@ def _ends(recorder: Recorder, row: Row) -> bool:
 
 
 class Interrupts:
-    """Ends a run at the first SIGINT (Ctrl-C) to any rank, within the context ``signals``, after a last row."""
+    """Ends a run at the first SIGINT (Ctrl-C) to any rank, within the context ``signals``, after a
+    last row."""
 
     def __init__(self, collective: Collective, k: int, recording: Recording) -> None:
         self._looks = SharedLooks(collective, k, time.monotonic)

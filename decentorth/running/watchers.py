@@ -1,7 +1,8 @@
 """The interface of watchers, the clock of a run, and the watcher of its limits of time.
 
-A watcher checks a run between two iterations. The others record rows and wait for Ctrl-C (`recording`), keep copies to go
-back to (`rank_loss_rewind`), let the agents decide (`local_stopping`) and write checkpoints (`checkpoint`).
+A watcher checks a run between two iterations. The others record rows and wait for Ctrl-C
+(`recording`), keep copies to go back to (`rank_loss_rewind`), let the agents decide
+(`local_stopping`) and write checkpoints (`checkpoint`).
 """
 
 from __future__ import annotations
@@ -50,20 +51,27 @@ class Clock:
         self._mark = now
 
     def iterating(self) -> float:
-        """Return the seconds of the iterations, including the time spent waiting for other ranks."""
+        """Return the seconds of the iterations, including the time spent waiting for other
+        ranks."""
         return self._spent["compute"]
 
     def seconds(self) -> dict[str, float]:
         """All seconds: compute, wait (for other ranks' messages), metrics, checkpoints, total."""
         wait = self._spent["wait"] + self._network.wait_seconds
         total = self._spent["total"] + time.perf_counter()
-        return {**self._spent, "compute": self._spent["compute"] - wait, "wait": wait, "total": total}
+        return {
+            **self._spent,
+            "compute": self._spent["compute"] - wait,
+            "wait": wait,
+            "total": total,
+        }
 
 
 class TimeLimits:
     """Limits of time, at each of which a row is ``wanted``.
 
-    One process checks its clock after each iteration. Ranks agree from time to time about the clock of rank 0.
+    One process checks its clock after each iteration. Ranks agree from time to time about the clock
+    of rank 0.
     """
 
     def __init__(self, stopping: Rule | None, collective: Collective, clock: Clock, k: int) -> None:
@@ -79,7 +87,8 @@ class TimeLimits:
 
     @property
     def next(self) -> float:
-        """The iteration at which ranks agree again; on one process any, once a limit has been reached."""
+        """The iteration at which ranks agree again; on one process any, once a limit has been
+        reached."""
         left = self._left()
         if self._alone and left <= 0.0:
             return 0

@@ -1,6 +1,8 @@
-"""The whole space R^{d x r} as a constraint set: every point is feasible, and the landing field is the gradient.
+"""The whole space R^{d x r} as a constraint set: every point is feasible, and the landing field is
+the gradient.
 
-With it DRFGT is gradient tracking in Euclidean space, the unconstrained case that linear theory describes exactly.
+With it DRFGT is gradient tracking in Euclidean space, the unconstrained case that linear theory
+describes exactly.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The J-orthogonal matrices {x in R^{n x n} : x^T J x = J}, J a diagonal of signs: a group that is not compact.
+"""The J-orthogonal matrices {x in R^{n x n} : x^T J x = J}, J a diagonal of signs: a group that is
+not compact.
 
-Paper 001, "Block coordinate descent methods for optimization under J-orthogonality constraints with applications"; the
-hyperbolic CS decomposition is its Proposition 2.2, the first-order condition, x G^T J symmetric, its Lemma 3.1.
-There is no nearest-point projection. The signs may have any order.
+Paper 001, "Block coordinate descent methods for optimization under J-orthogonality constraints with
+applications"; the hyperbolic CS decomposition is its Proposition 2.2, the first-order condition, x
+G^T J symmetric, its Lemma 3.1. There is no nearest-point projection. The signs may have any order.
 """
 
 from __future__ import annotations
@@ -50,20 +51,25 @@ class JOrthogonal:
         p = check("p", int, p)
         q = check("q", int, q)
         if p < 0 or q < 0 or p + q < 1:
-            fault = "a signature needs p >= 0 signs +1 and q >= 0 signs -1, one of them at least"
-            raise ValueError(f"{fault}, got p = {p} and q = {q}")
+            raise ValueError(
+                "a signature needs p >= 0 signs +1 and q >= 0 signs -1, one of them at least, "
+                f"got p = {p} and q = {q}"
+            )
         self.signs = np.concatenate((np.ones(p), -np.ones(q)))
         """The diagonal of J, ``(n,)``."""
 
     @classmethod
     def with_signs(cls, signs: ArrayLike) -> Self:
-        """The set of a signature ``(n,)``, +1 and -1 in any order; a ValueError names the first other entry."""
+        """The set of a signature ``(n,)``, +1 and -1 in any order; a ValueError names the first
+        other entry."""
         given = np.asarray(signs, dtype=np.float64)
         if given.ndim != 1 or not len(given):
             raise ValueError(f"signs must be a vector of +1 and -1, got shape {given.shape}")
         wrong = np.flatnonzero(np.abs(given) != 1.0)
         if len(wrong):
-            raise ValueError(f"signs must be +1 and -1, but entry {wrong[0]} is {given[wrong[0]]:g}")
+            raise ValueError(
+                f"signs must be +1 and -1, but entry {wrong[0]} is {given[wrong[0]]:g}"
+            )
         made = cls(len(np.flatnonzero(given > 0.0)), len(np.flatnonzero(given < 0.0)))
         made.signs = given.copy()
         return made
@@ -88,7 +94,8 @@ class JOrthogonal:
         return plus(x.swapaxes(-1, -2) @ (self.signs[:, None] * x), -self.signs)
 
     def feasibility(self, x: Array) -> Array:
-        """The mean entry (1/n^2) sum_ij |x^T J x - J|_ij, ``(n_local,)``, as paper 001 reports it."""
+        """The mean entry (1/n^2) sum_ij |x^T J x - J|_ij, ``(n_local,)``, as paper 001 reports
+        it."""
         return sums(np.abs(self._gap(x))) / float(x.shape[-1] ** 2)
 
     def violation(self, x: Array) -> Array:
@@ -98,8 +105,9 @@ class JOrthogonal:
     def random(self, rng: np.random.Generator, spread: float = 1.0) -> Array:
         """A feasible point ``(n, n)`` from a random hyperbolic CS decomposition.
 
-        It is diag(U1, U2) [[C, 0, S], [0, I, 0], [S, 0, C]] diag(V1, V2)^T with uniformly distributed orthogonal factors,
-        C = cosh(mu), S = sinh(mu) and Gaussian mu of standard deviation ``spread``.
+        It is diag(U1, U2) [[C, 0, S], [0, I, 0], [S, 0, C]] diag(V1, V2)^T with uniformly
+        distributed orthogonal factors, C = cosh(mu), S = sinh(mu) and Gaussian mu of standard
+        deviation ``spread``.
         """
         p = len(np.flatnonzero(self.signs > 0.0))
         n, least = len(self.signs), min(p, len(self.signs) - p)
@@ -117,7 +125,8 @@ class JOrthogonal:
         return point
 
     def tangent(self, x: Array, g: Array) -> Array:
-        """The Riemannian gradient skew(g x^T J) J x of the metric <a x, b x> = tr(a^T b), invariant under right translations.
+        """The Riemannian gradient skew(g x^T J) J x of the metric <a x, b x> = tr(a^T b), invariant
+        under right translations.
 
         It vanishes exactly where Lemma 3.1 of paper 001 holds.
         """
@@ -126,9 +135,11 @@ class JOrthogonal:
         return w @ (self.signs[:, None] * x)
 
     def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
-        """The Cayley retraction (I - a/2)^{-1} (I + a/2) x along the tangent v = a x, for any ``retraction``.
+        """The Cayley retraction (I - a/2)^{-1} (I + a/2) x along the tangent v = a x, for any
+        ``retraction``.
 
-        The result is feasible to rounding, of second order, and fresh. It is NaN where I - a/2 is singular to rounding.
+        The result is feasible to rounding, of second order, and fresh. It is NaN where I - a/2 is
+        singular to rounding.
         """
         # This is v x^{-1}: the inverse is J x^T J.
         left: Array = v @ (self.signs[:, None] * x.swapaxes(-1, -2) * self.signs)
@@ -141,7 +152,8 @@ class JOrthogonal:
             return np.full_like(x, np.nan)
 
     def corrected(self, x: Array) -> Array:
-        """The Newton-Schulz step x (3 I - J x^T J x) / 2 towards the set, which squares the order of the distance from it.
+        """The Newton-Schulz step x (3 I - J x^T J x) / 2 towards the set, which squares the order
+        of the distance from it.
 
         A ValueError names the agent where it does not converge: it needs ||J x^T J x - I||_2 < 1.
         """
@@ -152,9 +164,11 @@ class JOrthogonal:
             if np.isfinite(excess[agent]).all(axis=(-2, -1)):
                 size = np.linalg.svd(excess[agent], compute_uv=False)[0]
             if not size < 1.0:
-                need = "the Newton-Schulz correction needs ||J x^T J x - I||_2 < 1"
-                repair = "correct more often, or start again from a feasible point"
-                raise ValueError(f"{need}, but it is {size:.3g} at local agent {agent}: {repair}")
+                raise ValueError(
+                    "the Newton-Schulz correction needs ||J x^T J x - I||_2 < 1, but it is "
+                    f"{size:.3g} at local agent {agent}: correct more often, or start again from a "
+                    "feasible point"
+                )
         return x - 0.5 * (x @ excess)
 
 

@@ -1,7 +1,8 @@
 """Several J-orthogonal matrices of one signature stacked by rows, and free rows below them.
 
-A point is ``(copies * n + free, n)``: x_1, ..., x_copies with x_c^T J x_c = J, then rows of R^n. So the relations and the entities
-of an ultrahyperbolic knowledge graph embedding are one point. `JOrthogonal` handles the matrices as a stack of agents.
+A point is ``(copies * n + free, n)``: x_1, ..., x_copies with x_c^T J x_c = J, then rows of R^n. So
+the relations and the entities of an ultrahyperbolic knowledge graph embedding are one point.
+`JOrthogonal` handles the matrices as a stack of agents.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from .j_orthogonal import JOrthogonal
 
 
 class JOrthogonalStack:
-    """The points x_1, ..., x_copies with x_c^T J x_c = J, stacked by rows, then ``free`` rows without a constraint.
+    """The points x_1, ..., x_copies with x_c^T J x_c = J, stacked by rows, then ``free`` rows
+    without a constraint.
 
     Parameters
     ----------
@@ -47,8 +49,10 @@ class JOrthogonalStack:
         copies = check("copies", int, copies)
         free = check("free", int, free)
         if copies < 1 or free < 0:
-            fault = "a stack needs copies >= 1 matrices and free >= 0 rows"
-            raise ValueError(f"{fault}, got copies = {copies} and free = {free}")
+            raise ValueError(
+                f"a stack needs copies >= 1 matrices and free >= 0 rows, got copies = {copies} "
+                f"and free = {free}"
+            )
         self.each, self.copies = each, copies
         n = each.shape[0]
         self.bound = copies * n
@@ -60,7 +64,8 @@ class JOrthogonalStack:
         return f"{self.each!r}^{self.copies}" + (f" x R({free}, {self.shape[1]})" if free else "")
 
     def matrices(self, x: Array) -> Array:
-        """The matrices of all agents, ``(n_local * copies, n, n)``, a view if there is one agent."""
+        """The matrices of all agents, ``(n_local * copies, n, n)``, a view if there is one
+        agent."""
         return x[:, : self.bound].reshape(-1, *self.each.shape)
 
     def feasibility(self, x: Array) -> Array:
@@ -72,7 +77,8 @@ class JOrthogonalStack:
         return self.each.violation(self.matrices(x)).reshape(-1, self.copies).max(-1)
 
     def random(self, rng: np.random.Generator, spread: float = 1.0) -> Array:
-        """A point of matrices from random hyperbolic CS decompositions (`JOrthogonal.random`) and Gaussian free rows."""
+        """A point of matrices from random hyperbolic CS decompositions (`JOrthogonal.random`) and
+        Gaussian free rows."""
         matrices = [self.each.random(rng, spread) for _ in range(self.copies)]
         rows, n = self.shape
         return np.concatenate((*matrices, rng.standard_normal((rows - self.bound, n))))
@@ -88,9 +94,11 @@ class JOrthogonalStack:
         return self._with_free(g, lambda: self.each.tangent(self.matrices(x), self.matrices(g)))
 
     def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
-        """The Cayley retraction of each matrix, for any ``retraction``, and x + v in free rows. Fresh."""
+        """The Cayley retraction of each matrix, for any ``retraction``, and x + v in free rows.
+        Fresh."""
         return self._with_free(x + v, lambda: self.each.retract(self.matrices(x), self.matrices(v)))
 
     def corrected(self, x: Array) -> Array:
-        """A Newton-Schulz step of each matrix (`JOrthogonal.corrected`, with its ValueError). Fresh."""
+        """A Newton-Schulz step of each matrix (`JOrthogonal.corrected`, with its ValueError).
+        Fresh."""
         return self._with_free(x, lambda: self.each.corrected(self.matrices(x)))

@@ -1,7 +1,8 @@
-"""The B of a constraint x^T B x = I, known through its products: matrices, a sparse matrix, an operator, or samples.
+"""The B of a constraint x^T B x = I, known through its products: matrices, a sparse matrix, an
+operator, or samples.
 
-Stacked arrays are ``(n_local, n, p)``. `operator` converts a user's B; `symmetric` converts a matrix that need not be positive
-definite, such as the A of an eigenvalue problem.
+Stacked arrays are ``(n_local, n, p)``. `operator` converts a user's B; `symmetric` converts a
+matrix that need not be positive definite, such as the A of an eigenvalue problem.
 """
 
 from __future__ import annotations
@@ -27,14 +28,16 @@ from .retractions import plus
 _SYMMETRY = 1e-10
 """The largest difference between B and its transpose, relative to its entries."""
 _LANCZOS = 1e-4
-"""The relative accuracy of the largest eigenvalue by Lanczos iterations; the bound is larger by as much."""
+"""The relative accuracy of the largest eigenvalue by Lanczos iterations; the bound is larger by as
+much."""
 _PRODUCTS_ONLY = "use a direction or metric that needs products only (psi-b, euclidean)"
 _SMALL = 64
 """The largest order at which the largest eigenvalue comes from the matrix, formed by products."""
 
 
 class Operator(ABC):
-    """A symmetric B. Its extreme eigenvalues are found by products with it, unless a subclass has a better way."""
+    """A symmetric B. Its extreme eigenvalues are found by products with it, unless a subclass has a
+    better way."""
 
     n: int
     solvable: bool
@@ -67,9 +70,12 @@ class Operator(ABC):
         """
 
     def on(self, put: Callable[[Array], Array]) -> Operator:
-        """The operator for points on a device, to which ``put`` brings an array; a ValueError unless it is a dense matrix."""
-        kind, repair = type(self).__name__, "give a dense matrix, or leave device out"
-        raise ValueError(f"{kind} does not run on a device: {repair}")
+        """The operator for points on a device, to which ``put`` brings an array; a ValueError
+        unless it is a dense matrix."""
+        kind = type(self).__name__
+        raise ValueError(
+            f"{kind} does not run on a device: give a dense matrix, or leave device out"
+        )
 
 
 def operator(B: Any) -> Operator:
@@ -86,7 +92,8 @@ def operator(B: Any) -> Operator:
 
 
 def symmetric(name: str, A: Any) -> Operator:
-    """The operator of a symmetric A of any type that `operator` takes, positive definite or not; errors call it ``name``."""
+    """The operator of a symmetric A of any type that `operator` takes, positive definite or not;
+    errors call it ``name``."""
     match A:
         case SampleCovariance():
             return A
@@ -118,13 +125,15 @@ class Solves(Protocol):
 
 
 def formed(A: Operator) -> Array:
-    """The matrix of A ``(n, n)``, formed by products with the columns of the identity, and exactly symmetric."""
+    """The matrix of A ``(n, n)``, formed by products with the columns of the identity, and exactly
+    symmetric."""
     matrix = A.product(np.eye(A.n)[None])[0]
     return 0.5 * (matrix + matrix.T)
 
 
 def eigenspace(A: Array, B: Array, p: int) -> tuple[Array, Array]:
-    """The p largest eigenvalues of A v = w B v, descending, and their eigenvectors ``(n, p)`` with v^T B v = I."""
+    """The p largest eigenvalues of A v = w B v, descending, and their eigenvectors ``(n, p)`` with
+    v^T B v = I."""
     n = len(A)
     with one_thread():
         values, vectors = eigh(A, B, subset_by_index=[n - p, n - 1])
@@ -132,7 +141,8 @@ def eigenspace(A: Array, B: Array, p: int) -> tuple[Array, Array]:
 
 
 class Matrices(Operator):
-    """Dense symmetric matrices, ``(1, n, n)`` for all agents or ``(n_local, n, n)``, one for each; factored at the first solve."""
+    """Dense symmetric matrices, ``(1, n, n)`` for all agents or ``(n_local, n, n)``, one for each;
+    factored at the first solve."""
 
     solvable = True
 
@@ -142,15 +152,18 @@ class Matrices(Operator):
 
     @cached_property
     def factors(self) -> list[Array]:
-        """The upper Cholesky factors U, U^T U = B, in Fortran order; a ValueError gives the least eigenvalue of an indefinite B."""
+        """The upper Cholesky factors U, U^T U = B, in Fortran order; a ValueError gives the least
+        eigenvalue of an indefinite B."""
         found = []
         for matrix in self.stack:
             factor, info = dpotrf(matrix.T, lower=0, clean=1)
             if info != 0:
                 values = np.linalg.eigvalsh(matrix)
-                ends = f"its smallest eigenvalue is {values[0]:.3g}, its largest {values[-1]:.3g}"
-                repair = "add a ridge to its diagonal, or leave out constant features"
-                raise ValueError(f"B must be positive definite; {ends}: {repair}")
+                raise ValueError(
+                    f"B must be positive definite; its smallest eigenvalue is {values[0]:.3g}, its "
+                    f"largest {values[-1]:.3g}: add a ridge to its diagonal, or leave out constant "
+                    "features"
+                )
             found.append(factor)
         return found
 
@@ -174,7 +187,8 @@ class Matrices(Operator):
         return self.stack @ x
 
     def solve(self, g: Array) -> Array:
-        """The solution B^{-1} g by two triangular solves from the right with g^T, in Fortran order g itself."""
+        """The solution B^{-1} g by two triangular solves from the right with g^T, in Fortran order
+        g itself."""
         out = np.empty_like(g)
         for i, one in enumerate(g):
             upper = self.factors[min(i, len(self.factors) - 1)]
@@ -187,7 +201,8 @@ class Matrices(Operator):
 
 
 class Placed(Matrices):
-    """Dense symmetric matrices on a device; a solve is two products with the inverse of the Cholesky factor."""
+    """Dense symmetric matrices on a device; a solve is two products with the inverse of the
+    Cholesky factor."""
 
     def __init__(self, host: Matrices, put: Callable[[Array], Array]) -> None:
         super().__init__(put(host.stack))
@@ -211,7 +226,8 @@ class Placed(Matrices):
 
 
 class SparseMatrix(Operator):
-    """A sparse matrix ``(n, n)`` in any of SciPy's formats, factored by SuperLU at the first solve; errors call it ``name``."""
+    """A sparse matrix ``(n, n)`` in any of SciPy's formats, factored by SuperLU at the first solve;
+    errors call it ``name``."""
 
     solvable = True
 
@@ -232,8 +248,10 @@ class SparseMatrix(Operator):
         matrix, symmetric = csc_array(self.matrix), {"SymmetricMode": True}
         factor = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=symmetric)
         if not factor.U.diagonal().min() > 0.0:
-            fault = "its factorization met a pivot that is not positive"
-            raise ValueError(f"B must be positive definite; {fault}: add a ridge")
+            raise ValueError(
+                "B must be positive definite; its factorization met a pivot that is not "
+                "positive: add a ridge"
+            )
         return factor
 
     def product(self, x: Array) -> Array:
@@ -264,7 +282,9 @@ class LinearOperator(Operator):
 
     def check_definite(self) -> None:
         if not self._probed > 0.0:
-            raise ValueError(f"B must be positive definite; v^T B v = {self._probed:.3g} for a vector v")
+            raise ValueError(
+                f"B must be positive definite; v^T B v = {self._probed:.3g} for a vector v"
+            )
 
     def product(self, x: Array) -> Array:
         return _each(self.operator.matmat, x)
@@ -279,22 +299,25 @@ class LinearOperator(Operator):
 
 
 class SampleCovariance(Operator):
-    """B = A^T A / N + ridge I for N samples in the rows of A, without ever forming it: products are A^T (A x) / N + ridge x.
+    """B = A^T A / N + ridge I for N samples in the rows of A, without ever forming it: products are
+    A^T (A x) / N + ridge x.
 
-    The samples are not centred. They are shared by all agents of the set; agents with samples of their own reach the set through
-    `GeneralizedStiefel.landing_from_products`.
+    The samples are not centred. They are shared by all agents of the set; agents with samples of
+    their own reach the set through `GeneralizedStiefel.landing_from_products`.
 
     Parameters
     ----------
     A
         ``(N, n)``: an array or a SciPy sparse matrix.
     ridge
-        The number added to every eigenvalue; it must be positive if there are fewer samples than columns.
+        The number added to every eigenvalue; it must be positive if there are fewer samples than
+        columns.
 
     Raises
     ------
     ValueError
-        For an empty, infinite or one-dimensional A, a negative ridge, or a B that cannot be positive definite.
+        For an empty, infinite or one-dimensional A, a negative ridge, or a B that cannot be
+        positive definite.
     TypeError
         For entries that are not real numbers.
 
@@ -316,7 +339,9 @@ class SampleCovariance(Operator):
         if not self._sparse:
             A = np.asarray(A)
         if A.ndim != 2 or 0 in A.shape:
-            raise ValueError(f"A must be a non-empty matrix with a sample in each row, got shape {A.shape}")
+            raise ValueError(
+                f"A must be a non-empty matrix with a sample in each row, got shape {A.shape}"
+            )
         _check_real("A", A.data if self._sparse else A)
         self.rows: Any = csr_array(A) if self._sparse else np.ascontiguousarray(A)
         self.rows = self.rows.astype(np.float64, copy=False)
@@ -324,8 +349,10 @@ class SampleCovariance(Operator):
             raise ValueError(f"ridge must be finite and not negative, got {ridge}")
         samples, self.n = int(A.shape[0]), int(A.shape[1])
         if ridge == 0.0 and samples < self.n:
-            fault = f"A^T A / N of {samples} samples in {self.n} dimensions is singular"
-            raise ValueError(f"{fault}: give a ridge, more samples, or fewer columns")
+            raise ValueError(
+                f"A^T A / N of {samples} samples in {self.n} dimensions is singular: give a "
+                "ridge, more samples, or fewer columns"
+            )
         self.n_samples = samples
         self.ridge = float(ridge)
 
@@ -342,7 +369,8 @@ class SampleCovariance(Operator):
         return self._scaled(image, self.n_samples, x)
 
     def product_on(self, x: Array, batch: Index) -> Array:
-        """The product B x from the samples ``batch``, ``(n_local, b)`` row numbers; for uniform draws its mean is `product`."""
+        """The product B x from the samples ``batch``, ``(n_local, b)`` row numbers; for uniform
+        draws its mean is `product`."""
         rows = self._taken(batch)
         return self._scaled(rows.swapaxes(-1, -2) @ (rows @ x), batch.shape[1], x)
 
@@ -381,7 +409,8 @@ def _each(function: Callable[[Array], Any], x: Array) -> Array:
 
 
 def _lanczos(operator: Operator, which: Literal["LA", "LM"] = "LA") -> float:
-    """A bound on the largest eigenvalue (LA) or absolute value (LM), valid unless the start is orthogonal to the eigenspace."""
+    """A bound on the largest eigenvalue (LA) or absolute value (LM), valid unless the start is
+    orthogonal to the eigenspace."""
     n = operator.n
     with one_thread():
         if n <= _SMALL:

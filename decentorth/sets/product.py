@@ -1,6 +1,8 @@
-"""Products of sets whose points are stacked by rows into one array, ``(n_1 + n_2 + ..., p)``: CCA's St_{C11} x St_{C22}.
+"""Products of sets whose points are stacked by rows into one array, ``(n_1 + n_2 + ..., p)``: CCA's
+St_{C11} x St_{C22}.
 
-A product offers the methods that all its parts have: each calls the parts' methods with their own rows.
+A product offers the methods that all its parts have: each calls the parts' methods with their own
+rows.
 """
 
 from __future__ import annotations
@@ -76,8 +78,10 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
         widths = [part.shape[1] for part in parts]
         if len(set(widths)) > 1:
             got = ", ".join(map(str, widths))
-            fault = "the points of a product's parts must have equally many columns"
-            raise ValueError(f"{fault}, got {got}: sets.Flat joins matrices of any shapes")
+            raise ValueError(
+                f"the points of a product's parts must have equally many columns, got {got}: "
+                "sets.Flat joins matrices of any shapes"
+            )
         self._stack(parts, [part.shape[0] for part in parts], widths[0])
 
     def _stack(self, parts: tuple[Any, ...], sizes: Sequence[int], width: int) -> None:
@@ -113,7 +117,8 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
         return [x[..., rows, :].reshape(*x.shape[:-2], *part.shape) for part, rows in pairs]
 
     def _own(self, argument: Any, number: int) -> Any:
-        """The part's points in the agents' points, ``(n_local, ...)``, as views; other arguments as they are."""
+        """The part's points in the agents' points, ``(n_local, ...)``, as views; other arguments as
+        they are."""
         match argument:
             case np.ndarray(ndim=3):
                 shape = len(argument), *self.parts[number].shape
@@ -134,7 +139,8 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
         return max([float(part.largest) for part in self.parts])
 
     def _each(self, name: str, *given: object, **named: object) -> Iterator[tuple[slice, Any]]:
-        """The rows of each part and the result of its method for these rows of all stacked points among the arguments."""
+        """The rows of each part and the result of its method for these rows of all stacked points
+        among the arguments."""
         for number, (part, rows) in enumerate(zip(self.parts, self.rows, strict=True)):
             own = [self._own(one, number) for one in given]
             more = {key: self._own(one, number) for key, one in named.items()}
@@ -164,9 +170,11 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
         return NUMBERS[name](self._numbers(name, *given, **named))
 
     def _safe_step(self, x: Array, field: Array, penalty: Array, eps: float, *more: Array) -> Array:
-        """The largest safe step ``(n_local,)`` where all parts have `gap_squares`, and else the least of the parts' safe steps.
+        """The largest safe step ``(n_local,)`` where all parts have `gap_squares`, and else the
+        least of the parts' safe steps.
 
-        For these the remaining slack is divided equally among the parts: the squares of the parts' own eps add up to eps^2.
+        For these the remaining slack is divided equally among the parts: the squares of the parts'
+        own eps add up to eps^2.
         """
         if "gap_squares" in vars(self):
             return safe_step(self, x, field, penalty, eps, *more)
@@ -180,13 +188,15 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
         return np.stack(steps, axis=-1).min(-1)
 
     def _with_matrices(self, matrices: Array) -> Product:
-        """The product with other B: ``(n_local, n_1 + n_2 + ..., w)``, stacked by rows and padded with zeros to the largest n_i."""
+        """The product with other B: ``(n_local, n_1 + n_2 + ..., w)``, stacked by rows and padded
+        with zeros to the largest n_i."""
         own = zip(self.parts, self.rows, strict=True)
         return type(self)(*[one.with_matrices(matrices[:, at, : one.shape[0]]) for one, at in own])
 
 
 class Flat(Product):
-    """The product of sets of matrices of any widths, with points of one column: the entries of all parts, one after the other.
+    """The product of sets of matrices of any widths, with points of one column: the entries of all
+    parts, one after the other.
 
     Parameters
     ----------
@@ -221,5 +231,7 @@ def _check_sets(parts: Sequence[Any]) -> None:
         if not isinstance(part, ConstraintSet):
             raise TypeError(f"a product's parts must be constraint sets, got {type(part).__name__}")
         if len(part.shape) != 2:
-            got = f"{part!r} with points of shape {part.shape}"
-            raise TypeError(f"the parts of a product must be sets of matrices, got {got}")
+            raise TypeError(
+                f"the parts of a product must be sets of matrices, got {part!r} with points of "
+                f"shape {part.shape}"
+            )

@@ -1,27 +1,34 @@
-"""Retractions to the Stiefel manifold: polar factors and orthonormal factors of stacked arrays ``(n, d, r)``.
+"""Retractions to the Stiefel manifold: polar factors and orthonormal factors of stacked arrays
+``(n, d, r)``.
 
-    polar(y) = y (y^T y)^{-1/2}, the nearest point of St(d, r); R_x(v) = polar(x + v) is a retraction of second order.
-    qr(y) = Q of y = Q R with diag(R) > 0; R_x(v) = qr(x + v) is a retraction of first order.
+    polar(y) = y (y^T y)^{-1/2}, the nearest point of St(d, r); R_x(v) = polar(x + v) is a
+    retraction of second order. qr(y) = Q of y = Q R with diag(R) > 0; R_x(v) = qr(x + v) is a
+    retraction of first order.
 
-Absil, Mahony & Sepulchre, "Optimization algorithms on matrix manifolds", 2008, example 4.1.3; of second order because it projects:
-Absil & Malick, "Projection-like retractions on matrix manifolds", 2012.
+Absil, Mahony & Sepulchre, "Optimization algorithms on matrix manifolds", 2008, example 4.1.3; of
+second order because it projects: Absil & Malick, "Projection-like retractions on matrix
+manifolds", 2012.
 
-A method that uses y only through its Gram matrix y^T y has errors of the machine precision times cond(y^T y) = cond(y)^2. It is
-used only where that number is known to be small: by ``delta = ||y^T y - I||_F``, since cond <= (1 + delta) / (1 - delta), or by the
-eigenvalues. Otherwise the singular value decomposition or Householder's QR is used.
+A method that uses y only through its Gram matrix y^T y has errors of the machine precision times
+cond(y^T y) = cond(y)^2. It is used only where that number is known to be small: by ``delta = ||y^T
+y - I||_F``, since cond <= (1 + delta) / (1 - delta), or by the eigenvalues. Otherwise the singular
+value decomposition or Householder's QR is used.
 
 The fast methods take two products with y and a few of r x r matrices:
 
-- polar: the binomial series of (I + e)^{-1/2} with e = y^T y - I, of the least degree k in a table whose remainder, at most
-  ``|binom(-1/2, k + 1)| delta^{k+1} / (1 - delta)``, is below 2^-53, by the scheme of Paterson & Stockmeyer (1973). Where no degree
-  is enough, y is divided by the root mean square of its singular values (polar(c y) = polar(y)), so that e has trace zero, and
-  Newton-Schulz steps z = I - e / 2, I + e <- z (I + e) z precede the series: they leave e^2 (e - 3 I) / 4.
-- Cholesky-QR: q = y u with u upper triangular, the inverse of the Cholesky factor of y^T y, by Newton's iteration
-  u <- u (I - up(h)), h = u^T y^T y u - I, where up is the upper triangle with half the diagonal. It leaves an error of norm at most
-  ``3/2 delta^2 + delta^3 / 2``, since ``||up(h)||_F <= ||h||_F / sqrt(2)``. No pivot can break down.
+- polar: the binomial series of (I + e)^{-1/2} with e = y^T y - I, of the least degree k in a table
+  whose remainder, at most ``|binom(-1/2, k + 1)| delta^{k+1} / (1 - delta)``, is below 2^-53, by
+  the scheme of Paterson & Stockmeyer (1973). Where no degree is enough, y is divided by the root
+  mean square of its singular values (polar(c y) = polar(y)), so that e has trace zero, and
+  Newton-Schulz steps z = I - e / 2, I + e <- z (I + e) z precede the series: they leave e^2 (e - 3
+  I) / 4.
+- Cholesky-QR: q = y u with u upper triangular, the inverse of the Cholesky factor of y^T y, by
+  Newton's iteration u <- u (I - up(h)), h = u^T y^T y u - I, where up is the upper triangle with
+  half the diagonal. It leaves an error of norm at most ``3/2 delta^2 + delta^3 / 2``, since
+  ``||up(h)||_F <= ||h||_F / sqrt(2)``. No pivot can break down.
 
-The number of an agent's steps depends on its own delta alone. If y is not finite, the agent's slice is NaN, and is not passed to
-LAPACK, for which NumPy raises for a whole stack.
+The number of an agent's steps depends on its own delta alone. If y is not finite, the agent's slice
+is NaN, and is not passed to LAPACK, for which NumPy raises for a whole stack.
 """
 
 from __future__ import annotations
@@ -44,21 +51,25 @@ SERIES = (
     *((1, 1, 1.72e-8), (2, 1, 7.08e-6), (2, 2, 8.52e-4)),
     *((2, 3, 6.56e-3), (3, 3, 3.01e-2), (4, 4, 0.128)),
 )
-"""The powers of e that are formed, the number of blocks of as many terms (the degree is the product), and the largest delta."""
+"""The powers of e that are formed, the number of blocks of as many terms (the degree is the
+product), and the largest delta."""
 STEPS = ((1, 0.388), (2, 0.651), (3, 0.825))
 """The Newton-Schulz steps before the longest series, and the largest delta."""
 FACTOR_STEPS = (8.6e-9, 7.57e-5, 7.09e-3, 6.79e-2, 0.205, 0.349, 0.449)
 """The largest delta with which 1, 2, ... steps find the inverse Cholesky factor."""
 DIRECTIONLESS = 1e-12
-"""The share of the largest singular value at or below which rounding errors decide the singular vectors."""
+"""The share of the largest singular value at or below which rounding errors decide the singular
+vectors."""
 CONDITION = 128.0
-"""The largest cond(y^T y) for a polar factor from eigenvalues: it errs by a few times 2^-52 CONDITION = 3e-14."""
+"""The largest cond(y^T y) for a polar factor from eigenvalues: it errs by a few times 2^-52
+CONDITION = 3e-14."""
 
 _SHORT = 3
 """The number of steps to the inverse Cholesky factor above which LAPACK is faster."""
 _SYRK_COLUMNS = 48
 _BLOCK_NUMBERS, _BLOCK_AGENTS = 1 << 15, 16
-"""The least numbers of entries and agents in a block: for 10,000 agents of 50 x 20, blocks take half the time of one piece."""
+"""The least numbers of entries and agents in a block: for 10,000 agents of 50 x 20, blocks take
+half the time of one piece."""
 _quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
 
@@ -114,7 +125,8 @@ def in_blocks(function: Callable[..., Array], *stacks: Array) -> Array:
 
 @_quiet
 def polar(y: Array) -> Array:
-    """The polar factor by the fastest accurate method: series, series after scaling and Newton-Schulz steps, eigh, SVD."""
+    """The polar factor by the fastest accurate method: series, series after scaling and
+    Newton-Schulz steps, eigh, SVD."""
     if y.shape[-1] == 1:
         return _normalised(y)
     spare = np.empty_like(y)
@@ -134,19 +146,22 @@ def polar_svd(y: Array) -> Array:
 
 @_quiet
 def polar_eigh(y: Array) -> Array:
-    """The polar factor from the eigenvectors of y^T y; by SVD where cond(y^T y) is above CONDITION."""
+    """The polar factor from the eigenvectors of y^T y; by SVD where cond(y^T y) is above
+    CONDITION."""
     return _by_eigh(y, gram(y))
 
 
 @_quiet
 def qr(y: Array) -> Array:
-    """The factor Q of y = Q R with diag(R) > 0, by Householder's reflections, for any y whose columns' norms do not overflow."""
+    """The factor Q of y = Q R with diag(R) > 0, by Householder's reflections, for any y whose
+    columns' norms do not overflow."""
     return _where_finite(_householder, y)
 
 
 @_quiet
 def cholesky_qr(y: Array) -> Array:
-    """The factor Q of y = Q R with diag(R) > 0, from the Cholesky factor R of y^T y; by `qr` where y^T y is far from I."""
+    """The factor Q of y = Q R with diag(R) > 0, from the Cholesky factor R of y^T y; by `qr` where
+    y^T y is far from I."""
     spare = np.empty_like(y)
     e = gap(y, spare)
     return _per_kind(_kinds(_FACTORED, e), _FACTORS, y, e, spare)
@@ -185,18 +200,21 @@ def _by_cholesky(y: Array, e: Array, _: Array) -> Array:
 def times_root(y: Array, e: Array, far: Way) -> Array:
     """The product ``y (I + e)^{-1/2}``, for any symmetric e ``(n, r, r)``, related to y or not.
 
-    ``far(y, e, spare)`` serves agents whose Gram matrix is too far from I for the table, or not finite.
+    ``far(y, e, spare)`` serves agents whose Gram matrix is too far from I for the table, or not
+    finite.
     """
     return _per_kind(_kinds(_REACHED, e), (*_NEAR, far), y, e, np.empty_like(y))
 
 
 def _kinds(reached: Array, e: Array) -> NDArray[np.intp]:
-    """The index ``(n,)`` of the first entry of a table valid for delta = ||e||_F; its length if there is none or delta is NaN."""
+    """The index ``(n,)`` of the first entry of a table valid for delta = ||e||_F; its length if
+    there is none or delta is NaN."""
     return np.searchsorted(reached, norms(e))
 
 
 def _per_kind(kinds: NDArray[Any], functions: Sequence[Way], y: Array, *more: Array) -> Array:
-    """Apply ``functions[kind]`` to each agent's slices of the arrays, in one call for all agents of a kind; like y."""
+    """Apply ``functions[kind]`` to each agent's slices of the arrays, in one call for all agents of
+    a kind; like y."""
     present: list[int] = sorted(set(kinds.tolist()))
     if len(present) == 1:
         return functions[present[0]](y, *more)
@@ -219,7 +237,8 @@ def diagonals_of(squares: Array) -> Array:
 
 
 def plus(squares: Array, number: float | Array) -> Array:
-    """Add a number, a number of each agent ``(n, 1)``, or a diagonal ``(r,)``, to the diagonals ``(n, r, r)``, in place."""
+    """Add a number, a number of each agent ``(n, 1)``, or a diagonal ``(r,)``, to the diagonals
+    ``(n, r, r)``, in place."""
     diagonals = diagonals_of(squares)
     diagonals += number
     return squares
@@ -237,7 +256,8 @@ def _by_svd(y: Array) -> Array:
 
 @_quiet
 def matrix_sign(y: Array) -> Array:
-    """The part U V^T of y = U S V^T over the singular values above `DIRECTIONLESS` times the largest; zero for y = 0."""
+    """The part U V^T of y = U S V^T over the singular values above `DIRECTIONLESS` times the
+    largest; zero for y = 0."""
     return _where_finite(_signs, y)
 
 
@@ -252,7 +272,8 @@ def _alone(function: Callable[[Array], Array]) -> Callable[..., Array]:
 
 
 def _in_range(size: Array) -> NDArray[np.bool_]:
-    """True if a Gram matrix of this size is free of overflow, of digits lost to underflow, and of NaN."""
+    """True if a Gram matrix of this size is free of overflow, of digits lost to underflow, and of
+    NaN."""
     return (size > 1e-280) & (size < 1e300)
 
 
@@ -285,7 +306,8 @@ def _by_scaled_series(y: Array, _: Array, spare: Array) -> Array:
 
 
 def _by_series(y: Array, e: Array, out: Array, steps: int, powers: int, blocks: int) -> Array:
-    """The product y (I + e)^{-1/2} by Newton-Schulz steps, then the binomial series of degree ``powers * blocks``."""
+    """The product y (I + e)^{-1/2} by Newton-Schulz steps, then the binomial series of degree
+    ``powers * blocks``."""
     done = []
     for _ in range(steps):
         done.append(_series(e, 1, 1))
@@ -319,7 +341,8 @@ def _series(e: Array, powers: int, blocks: int) -> Array:
 
 @cache
 def _coefficients(powers: int, blocks: int) -> tuple[Array, Array]:
-    """The binomial series in blocks: the constants, ``(blocks, 1)``, and the factors of e, e^2, ..., ``(blocks, powers)``.
+    """The binomial series in blocks: the constants, ``(blocks, 1)``, and the factors of e, e^2,
+    ..., ``(blocks, powers)``.
 
     Every block but the last leaves its highest power to the next one's constant.
     """

@@ -1,8 +1,9 @@
 """The Stiefel manifold St(d, r) = {x in R^{d x r} : x^T x = I_r}.
 
-The metric is Euclidean for ``tangent``, canonical (its half) for the landing field, as in paper 004 (Sun, Chen, Garcia,
-Shahrampour, "Global convergence of decentralized retraction-free optimization on the Stiefel manifold"), equations (3)-(6).
-Stacked arrays have shape ``(n_local, d, r)``; no d x d matrix is ever formed.
+The metric is Euclidean for ``tangent``, canonical (its half) for the landing field, as in paper 004
+(Sun, Chen, Garcia, Shahrampour, "Global convergence of decentralized retraction-free optimization
+on the Stiefel manifold"), equations (3)-(6). Stacked arrays have shape ``(n_local, d, r)``; no d x
+d matrix is ever formed.
 """
 
 from __future__ import annotations
@@ -53,9 +54,10 @@ class Stiefel(ClosedMultiplier):
         d = check("dimension d", int, d)
         r = check("rank r", int, r)
         if not 1 <= r <= d:
-            fault = f"St(d, r) needs 1 <= r <= d orthonormal columns, got d = {d} and r = {r}"
-            repair = "ask for fewer columns (rank) or give data of a larger dimension"
-            raise ValueError(f"{fault}: {repair}")
+            raise ValueError(
+                f"St(d, r) needs 1 <= r <= d orthonormal columns, got d = {d} and r = {r}: ask for "
+                "fewer columns (rank) or give data of a larger dimension"
+            )
         self.shape = (d, r)
 
     def __repr__(self) -> str:
@@ -70,7 +72,8 @@ class Stiefel(ClosedMultiplier):
         return norms(gap(x))
 
     def project(self, y: Array, method: Polar = "polar-svd") -> Array:
-        """The polar factor U V^T of y = U S V^T: the nearest point of St(d, r) in Frobenius norm, for any method.
+        """The polar factor U V^T of y = U S V^T: the nearest point of St(d, r) in Frobenius norm,
+        for any method.
 
         NaN for agents where ``y`` is not finite; a ValueError for an unknown method.
         """
@@ -90,11 +93,13 @@ class Stiefel(ClosedMultiplier):
         return qr(rng.standard_normal((1, *self.shape)))[0]
 
     def tangent(self, x: Array, g: Array) -> Array:
-        """The Riemannian gradient P_x(g) = g - x sym(x^T g) of the Euclidean metric at a feasible x."""
+        """The Riemannian gradient P_x(g) = g - x sym(x^T g) of the Euclidean metric at a feasible
+        x."""
         return g - x @ sym(x.swapaxes(-1, -2) @ g)
 
     def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
-        """The feasible point reached from a feasible x along the tangent v: the polar factor of x + v, or its orthonormal factor.
+        """The feasible point reached from a feasible x along the tangent v: the polar factor of x +
+        v, or its orthonormal factor.
 
         NaN for agents where ``x + v`` is not finite; a ValueError for an unknown retraction.
         """
@@ -103,23 +108,27 @@ class Stiefel(ClosedMultiplier):
             return in_blocks(lambda x, v: back(x + v), x, v)
 
     def retract_both(self, y: Array, other: Array, retraction: Retraction = "polar") -> Two | None:
-        """The point y S to which a retraction brings y = x + v, v tangent at a feasible x, and ``other`` S; both fresh.
+        """The point y S to which a retraction brings y = x + v, v tangent at a feasible x, and
+        ``other`` S; both fresh.
 
-        For methods of a single agent. S, of order r, comes from y^T y = I + v^T v; None where ||v^T v||_F is above 127 or not a
-        number.
+        For methods of a single agent. S, of order r, comes from y^T y = I + v^T v; None where ||v^T
+        v||_F is above 127 or not a number.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             s = factor(retraction, gap(y))
             return None if s is None else (y @ s, other @ s)
 
     def move_columns(self, x: Array, columns: Index, v: Array) -> Array:
-        """The columns C = ``columns``, ``(c,)``, of a feasible x, moved along P(v) to polar(x_C + P(v)), ``(n, d, c)``.
+        """The columns C = ``columns``, ``(c,)``, of a feasible x, moved along P(v) to polar(x_C +
+        P(v)), ``(n, d, c)``.
 
-        P(v) = x_C skew(x_C^T v) + (I - x x^T) v is the part of v, ``(n, d, c)``, along which they stay orthonormal and orthogonal
-        to the others (paper 000 (15), Lemma 3.2). With w = x_C + v and Y = x^T w, whose rows C are replaced by sym(x_C^T w) - I,
-        x_C + P(v) = w - x Y: two products with x, 4 d r c flops. This also removes the component of x_C along the other columns, so
-        that rounding errors do not accumulate; if ||Y||_F is above `LONG`, so that they could grow, the rest is removed from the
-        result once more. NaN for agents where x or v is not finite.
+        P(v) = x_C skew(x_C^T v) + (I - x x^T) v is the part of v, ``(n, d, c)``, along which they
+        stay orthonormal and orthogonal to the others (paper 000 (15), Lemma 3.2). With w = x_C + v
+        and Y = x^T w, whose rows C are replaced by sym(x_C^T w) - I, x_C + P(v) = w - x Y: two
+        products with x, 4 d r c flops. This also removes the component of x_C along the other
+        columns, so that rounding errors do not accumulate; if ||Y||_F is above `LONG`, so that they
+        could grow, the rest is removed from the result once more. NaN for agents where x or v is
+        not finite.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             w = np.take(x, columns, axis=-1)
@@ -136,14 +145,17 @@ class Stiefel(ClosedMultiplier):
         return self.project(w, "polar")
 
     def relative_gradient(self, x: Array, g: Array) -> Array:
-        """The field grad f(x) = skew(g x^T) x = (g (x^T x) - x (g^T x)) / 2, for any x (paper 004 (3))."""
+        """The field grad f(x) = skew(g x^T) x = (g (x^T x) - x (g^T x)) / 2, for any x (paper 004
+        (3))."""
         xt = x.swapaxes(-1, -2)
         return 0.5 * (g @ (xt @ x) - x @ (g.swapaxes(-1, -2) @ x))
 
     def landing(self, x: Array, g: Array, penalty: Array) -> Array:
-        """The landing field skew(g x^T) x + penalty x (x^T x - I) (paper 004 (5)); ``penalty`` is ``(n_local,)``.
+        """The landing field skew(g x^T) x + penalty x (x^T x - I) (paper 004 (5)); ``penalty`` is
+        ``(n_local,)``.
 
-        With S = x^T x and T = g^T x this is g S/2 - x (T/2 - penalty (S - I)): four products, 8 d r^2 flops.
+        With S = x^T x and T = g^T x this is g S/2 - x (T/2 - penalty (S - I)): four products, 8 d
+        r^2 flops.
         """
         s = gram(x)
         t: Array = g.swapaxes(-1, -2) @ x
@@ -155,7 +167,8 @@ class Stiefel(ClosedMultiplier):
         return field
 
     def penalised(self, x: Array, g: Array, penalty: Array) -> Array:
-        """The gradient g + penalty x (x^T x - I) of f + penalty/4 ||x^T x - I||_F^2; ``penalty`` is ``(n_local,)``."""
+        """The gradient g + penalty x (x^T x - I) of f + penalty/4 ||x^T x - I||_F^2; ``penalty`` is
+        ``(n_local,)``."""
         s = gap(x)
         s *= penalty[:, None, None]
         field: Array = x @ s
@@ -163,14 +176,17 @@ class Stiefel(ClosedMultiplier):
         return field
 
     def dissolve(self, x: Array) -> Array:
-        """The Newton-Schulz step A(x) = x (3I - x^T x)/2, whose distance from the manifold is of the order of the square of x's."""
+        """The Newton-Schulz step A(x) = x (3I - x^T x)/2, whose distance from the manifold is of
+        the order of the square of x's."""
         return x @ plus(-0.5 * gram(x), 1.5)
 
     def dissolved(self, x: Array, g: Array, penalty: Array) -> Array:
-        """The field g (3I - x^T x)/2 - x sym(x^T g) + penalty x (x^T x - I); ``penalty`` is ``(n_local,)``.
+        """The field g (3I - x^T x)/2 - x sym(x^T g) + penalty x (x^T x - I); ``penalty`` is
+        ``(n_local,)``.
 
-        With g taken at `dissolve` of x it is the gradient of f(A(x)) + penalty/4 ||x^T x - I||_F^2 (Xiao, Liu & Toh, "Dissolving
-        constraints for Riemannian optimization", 2023); with g taken at x, that of f(x) - <sym(x^T g), x^T x - I>/2 + penalty/4
+        With g taken at `dissolve` of x it is the gradient of f(A(x)) + penalty/4 ||x^T x - I||_F^2
+        (Xiao, Liu & Toh, "Dissolving constraints for Riemannian optimization", 2023); with g taken
+        at x, that of f(x) - <sym(x^T g), x^T x - I>/2 + penalty/4
         ||x^T x - I||_F^2 without the term that has the Hessian of f. It takes four products, like `landing`.
         """
         e = gap(x)
@@ -182,11 +198,12 @@ class Stiefel(ClosedMultiplier):
         return field
 
     def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float) -> Array:
-        """The largest step ``(n_local,)`` proved to keep ``||x^T x - I||_F <= eps`` along minus the landing field.
+        """The largest step ``(n_local,)`` proved to keep ``||x^T x - I||_F <= eps`` along minus the
+        landing field.
 
-        With d the infeasibility at x and g the norm of the field it is
-        ``(lam d (1 - d) + sqrt(lam^2 d^2 (1 - d)^2 + g^2 max(eps - d, 0))) / g^2``, at most ``1 / (2 lam)``
-        (Ablin & Peyre 2022, Lemma 6; sound for a single agent, not for agents that mix).
+        With d the infeasibility at x and g the norm of the field it is ``(lam d (1 - d) +
+        sqrt(lam^2 d^2 (1 - d)^2 + g^2 max(eps - d, 0))) / g^2``, at most ``1 / (2 lam)`` (Ablin &
+        Peyre 2022, Lemma 6; sound for a single agent, not for agents that mix).
         """
         d = self.feasibility(x)
         g2 = np.maximum(norms(direction) ** 2, np.finfo(np.float64).tiny)

@@ -1,19 +1,28 @@
-"""The constants, guaranteed steps and bounds of paper 004, each from earlier constants and with its equation.
+"""The constants, guaranteed steps and bounds of paper 004, each from earlier constants and with its
+equation.
 
 Where a printed statement fails, a repaired form is given beside it:
 
-- Proposition III.3 bounds the smoothness of the merit function by Lhat + (2 + 3 eps) gamma. The source it cites has the smoothness
-  of f + h in place of Lhat, which can be larger: for f(x) = -c x^2/2 on R the second derivative at the region's outer border is
-  c (4 + 6 eps) + (2 + 3 eps) gamma, and Lhat = c sqrt(1 + eps). `merit_smoothness_quadratic` is a proved bound.
-- Lemma IV.3 bounds ||(W - I) x|| by sigma_W ||x - xbar||; the norm of W - I off the mean is 1 - lambda_min (1 for uniform averaging
-  over a complete graph, where sigma_W = 0). `contraction_matrix` takes it as ``disagreement``.
-- Lemma VI.7 uses that the gradient of the merit function on St is the landing field. It is the tangent part of the Euclidean
-  gradient, whose normal-space component is twice as long: `gradient_ratio` is the printed constant.
-- Lemma IV.6 and Theorem IV.7 print L where their proof needs the Lipschitz constant of the landing field (L' in (26)).
-- Corollary IV.5 uses Lemma IV.3: with ``disagreement`` the step must be at most 1/sqrt(2) of `contraction_limit`.
-- (27) bounds ||x^T x - I|| by (1 + eps) times the distance to St; the factor is 1 + sqrt(1 + eps). Nothing depends on it.
-- Theorem IV.7 needs alpha <= rho / (8 L') too, which only the appendix's restatement (Theorem VI.8) says.
-- Proposition IV.1 asks for xbar within eps/2 of orthonormality and ||x - xbar||_F <= eps/2, and its proof uses that then every
+- Proposition III.3 bounds the smoothness of the merit function by Lhat + (2 + 3 eps) gamma. The
+  source it cites has the smoothness of f + h in place of Lhat, which can be larger: for f(x) = -c
+  x^2/2 on R the second derivative at the region's outer border is c (4 + 6 eps) + (2 + 3 eps)
+  gamma, and Lhat = c sqrt(1 + eps). `merit_smoothness_quadratic` is a proved bound.
+- Lemma IV.3 bounds ||(W - I) x|| by sigma_W ||x - xbar||; the norm of W - I off the mean is 1 -
+  lambda_min (1 for uniform averaging over a complete graph, where sigma_W = 0).
+  `contraction_matrix` takes it as ``disagreement``.
+- Lemma VI.7 uses that the gradient of the merit function on St is the landing field. It is the
+  tangent part of the Euclidean gradient, whose normal-space component is twice as long:
+  `gradient_ratio` is the printed constant.
+- Lemma IV.6 and Theorem IV.7 print L where their proof needs the Lipschitz constant of the landing
+  field (L' in (26)).
+- Corollary IV.5 uses Lemma IV.3: with ``disagreement`` the step must be at most 1/sqrt(2) of
+  `contraction_limit`.
+- (27) bounds ||x^T x - I|| by (1 + eps) times the distance to St; the factor is 1 + sqrt(1 + eps).
+  Nothing depends on it.
+- Theorem IV.7 needs alpha <= rho / (8 L') too, which only the appendix's restatement (Theorem VI.8)
+  says.
+- Proposition IV.1 asks for xbar within eps/2 of orthonormality and ||x - xbar||_F <= eps/2, and its
+  proof uses that then every
   ||x_i^T x_i - I||_F <= eps, which does not follow.
 """
 
@@ -30,8 +39,11 @@ from ..settings import check
 from .region import suprema
 
 
-def merit_weight(lipschitz: float, symmetric: float, largest: float, penalty: float, eps: float) -> float:
-    """The least weight gamma of p (9): max(lam, 2/(3 - 4 eps) (L (1 - eps) + 3 s + Lhat^2 (1 + eps)/lam))."""
+def merit_weight(
+    lipschitz: float, symmetric: float, largest: float, penalty: float, eps: float
+) -> float:
+    """The least weight gamma of p (9): max(lam, 2/(3 - 4 eps) (L (1 - eps) + 3 s + Lhat^2 (1 +
+    eps)/lam))."""
     bound = lipschitz * (1.0 - eps) + 3.0 * symmetric + largest**2 * (1.0 + eps) / penalty
     return max(penalty, 2.0 / (3.0 - 4.0 * eps) * bound)
 
@@ -41,12 +53,15 @@ def merit_smoothness(largest: float, gamma: float, eps: float) -> float:
     return largest + (2.0 + 3.0 * eps) * gamma
 
 
-def merit_smoothness_quadratic(lipschitz: float, gradient: float, symmetric: float, gamma: float, eps: float) -> float:
-    """A proved bound on the merit function's smoothness for quadratic f: (3 + 3 eps) L + 2 sqrt(1 + eps) sup||G|| + s +
-    (2 + 3 eps) gamma.
+def merit_smoothness_quadratic(
+    lipschitz: float, gradient: float, symmetric: float, gamma: float, eps: float
+) -> float:
+    """A proved bound on the merit function's smoothness for quadratic f: (3 + 3 eps) L + 2 sqrt(1 +
+    eps) sup||G|| + s + (2 + 3 eps) gamma.
 
-    Along a unit direction v, with N = x^T x - I, the second derivative of f is at most L and that of h is -<v^T H v, N> -
-    <sym(v^T G) + sym(x^T H v), v^T x + x^T v> - <sym(x^T G), v^T v>, at most eps L + 2 sqrt(1 + eps) (sup||G|| + sqrt(1 + eps) L)
+    Along a unit direction v, with N = x^T x - I, the second derivative of f is at most L and that
+    of h is -<v^T H v, N> - <sym(v^T G) + sym(x^T H v), v^T x + x^T v> - <sym(x^T G), v^T v>, at
+    most eps L + 2 sqrt(1 + eps) (sup||G|| + sqrt(1 + eps) L)
     + s.
     """
     own = (3.0 + 3.0 * eps) * lipschitz + 2.0 * math.sqrt(1.0 + eps) * gradient
@@ -56,14 +71,16 @@ def merit_smoothness_quadratic(lipschitz: float, gradient: float, symmetric: flo
 def landing_lipschitz(lipschitz: float, gradient: float, penalty: float, eps: float) -> float:
     """A proved bound on L_Lambda, the Lipschitz constant of the landing field on the region.
 
-    It is (1 + eps) L + 2 sqrt(1 + eps) sup||G|| + (2 + 3 eps) lam. The paper only states L_Lambda <= L'.
+    It is (1 + eps) L + 2 sqrt(1 + eps) sup||G|| + (2 + 3 eps) lam. The paper only states
+    L_Lambda <= L'.
     """
     own = (1.0 + eps) * lipschitz + 2.0 * math.sqrt(1.0 + eps) * gradient
     return own + (2.0 + 3.0 * eps) * penalty
 
 
 def descent_ratio(gamma: float, penalty: float, eps: float) -> float:
-    """The ratio rho = min(1/2, nu / (4 lam^2 (1 + eps))), nu = lam gamma: <Lambda, grad L> >= rho ||Lambda||^2 (Prop. III.3, 2)."""
+    """The ratio rho = min(1/2, nu / (4 lam^2 (1 + eps))), nu = lam gamma: <Lambda, grad L> >= rho
+    ||Lambda||^2 (Prop. III.3, 2)."""
     return min(0.5, gamma / (4.0 * penalty * (1.0 + eps)))
 
 
@@ -72,10 +89,14 @@ def gradient_ratio(smoothness: float, penalty: float, eps: float) -> float:
     return 2.0 * smoothness / (penalty * (1.0 - eps)) + 1.0
 
 
-def safe_step(n_agents: int, sigma: float, smoothness: float, field: float, penalty: float, eps: float) -> float:
-    """The step alpha_safe up to which the iterates stay in the safety region (Proposition IV.1, (17)).
+def safe_step(
+    n_agents: int, sigma: float, smoothness: float, field: float, penalty: float, eps: float
+) -> float:
+    """The step alpha_safe up to which the iterates stay in the safety region (Proposition IV.1,
+    (17)).
 
-    ``smoothness`` is L', and ``field`` is G, a bound on ||grad f_i(x)||_F = ||skew(G_i x^T) x||_F on the region.
+    ``smoothness`` is L', and ``field`` is G, a bound on ||grad f_i(x)||_F = ||skew(G_i x^T) x||_F
+    on the region.
     """
     push, contraction = field + penalty * eps * (1.0 + eps), (1.0 - sigma) ** 2
     inward = penalty**2 * (1.0 + eps / 2.0) * eps**2
@@ -89,7 +110,9 @@ def safe_step(n_agents: int, sigma: float, smoothness: float, field: float, pena
     )
 
 
-def contraction_matrix(step: float, sigma: float, smoothness: float, disagreement: float | None = None) -> Array:
+def contraction_matrix(
+    step: float, sigma: float, smoothness: float, disagreement: float | None = None
+) -> Array:
     """Return the ``(2, 2)`` matrix of Theorem IV.4.
 
     It bounds (||y - ybar||^2 / L', L' ||x - xbar||^2) by the same pair one iteration earlier.
@@ -105,15 +128,17 @@ def contraction_matrix(step: float, sigma: float, smoothness: float, disagreemen
 
 
 def stable_step(sigma: float, smoothness: float) -> float:
-    """The step (1 - sigma^2)^2 / ((1 + sigma^2) 4 L') below which the contraction matrix is stable (Theorem IV.4; sufficient)."""
+    """The step (1 - sigma^2)^2 / ((1 + sigma^2) 4 L') below which the contraction matrix is stable
+    (Theorem IV.4; sufficient)."""
     return (1.0 - sigma**2) ** 2 / ((1.0 + sigma**2) * 4.0 * smoothness)
 
 
 def contraction_limit(sigma: float, smoothness: float, disagreement: float | None = None) -> float:
     """The step below which the contraction matrix is stable, and at which its spectral radius is 1.
 
-    From det(I - matrix) = 0: (a L')^2 = (1 - s)^2 / (4 b (2 (1 - s) + 2 w^2 b)), s = sigma^2, b = (1 + s)/(1 - s), w the
-    ``disagreement`` (sigma as printed, where the limit is 1.41 to 1.75 times `stable_step`).
+    From det(I - matrix) = 0: (a L')^2 = (1 - s)^2 / (4 b (2 (1 - s) + 2 w^2 b)), s = sigma^2, b =
+    (1 + s)/(1 - s), w the ``disagreement`` (sigma as printed, where the limit is 1.41 to 1.75 times
+    `stable_step`).
     """
     s = sigma**2
     spread = (1.0 + s) / (1.0 - s)
@@ -133,7 +158,8 @@ def ergodic_step(sigma: float, smoothness: float, rho: float, ratio: float) -> f
 
 
 class Constants(NamedTuple):
-    """All constants for one problem, graph, penalty and safety factor, see `meanings`; steps are the largest guaranteed ones.
+    """All constants for one problem, graph, penalty and safety factor, see `meanings`; steps are
+    the largest guaranteed ones.
 
     Examples
     --------
@@ -180,12 +206,14 @@ class Constants(NamedTuple):
 
     @property
     def guaranteed(self) -> float:
-        """The largest step with all guarantees of the paper: safety, stability and the ergodic rate."""
+        """The largest step with all guarantees of the paper: safety, stability and the ergodic
+        rate."""
         return min(self.safe, self.stable, self.ergodic, self.appendix)
 
 
 def check_problem(problem: Problem[Any]) -> None:
-    """Raise ValueError for a problem to which the paper does not apply: it is about smooth objectives on the Stiefel manifold."""
+    """Raise ValueError for a problem to which the paper does not apply: it is about smooth
+    objectives on the Stiefel manifold."""
     name, constraint = type(problem).__name__, problem.constraint
     if isinstance(problem, Nonsmooth) and problem.nonsmooth:
         fault = f"{name} is not smooth"
@@ -200,12 +228,20 @@ def check_problem(problem: Problem[Any]) -> None:
 
 
 def constants(
-    problem: Problem[object], sigma: float, lambda_min: float, penalty: float, eps: float = 0.5, *, seed: int = 0
+    problem: Problem[object],
+    sigma: float,
+    lambda_min: float,
+    penalty: float,
+    eps: float = 0.5,
+    *,
+    seed: int = 0,
 ) -> Constants:
-    """All constants for a problem whose agents are all in this process; L and the suprema are the largest over them.
+    """All constants for a problem whose agents are all in this process; L and the suprema are the
+    largest over them.
 
-    ``sigma`` and ``lambda_min`` are the second largest singular value and the smallest eigenvalue of W; ``seed`` is that of sampled
-    suprema, see `suprema`. Raises ValueError unless 0 <= sigma < 1, lam > 0 and 0 < eps < 3/4, and as `check_problem`.
+    ``sigma`` and ``lambda_min`` are the second largest singular value and the smallest eigenvalue
+    of W; ``seed`` is that of sampled suprema, see `suprema`. Raises ValueError unless 0 <= sigma <
+    1, lam > 0 and 0 < eps < 3/4, and as `check_problem`.
     """
     check_problem(problem)
     eps = check("eps", Eps, eps)
@@ -248,12 +284,20 @@ def constants(
 
 
 def ergodic_bounds(
-    constants: Constants, step: float, iterations: int, descent: float, spread: float, *, printed: bool = True
+    constants: Constants,
+    step: float,
+    iterations: int,
+    descent: float,
+    spread: float,
+    *,
+    printed: bool = True,
 ) -> tuple[float, float]:
-    """The two bounds of Theorem IV.7: on the means over k of ||Lambda(xbar_k)||_F^2 and of ||x_k - xbar_k||_F^2.
+    """The two bounds of Theorem IV.7: on the means over k of ||Lambda(xbar_k)||_F^2 and of ||x_k -
+    xbar_k||_F^2.
 
-    ``descent`` is L(xbar_0) - L(xbar_K) of the merit function, or an upper bound; ``spread`` is ||y_0 - ybar_0||_F^2 over agents.
-    ``printed`` takes the L of the printed theorem instead of the L_Lambda that its proof needs.
+    ``descent`` is L(xbar_0) - L(xbar_K) of the merit function, or an upper bound; ``spread`` is
+    ||y_0 - ybar_0||_F^2 over agents. ``printed`` takes the L of the printed theorem instead of the
+    L_Lambda that its proof needs.
     """
     c, s = constants, constants.sigma**2
     own = {True: c.lipschitz, False: c.field_lipschitz}[printed]

@@ -1,14 +1,18 @@
-"""The exact linear rate of DRFGT and of push-pull near a solution, from the agents' own linearised landing fields.
+"""The exact linear rate of DRFGT and of push-pull near a solution, from the agents' own linearised
+landing fields.
 
-Near a point x* where the landing fields of the agents sum to zero, DRFGT (paper 004 (10)) is linear in the agents' errors e and
-trackers y: with J_i the Jacobian of agent i's landing field at x* and A the diagonal matrix of steps,
+Near a point x* where the landing fields of the agents sum to zero, DRFGT (paper 004 (10)) is linear
+in the agents' errors e and trackers y: with J_i the Jacobian of agent i's landing field at x* and A
+the diagonal matrix of steps,
 
     combine-then-adapt:  e+ = W e - A y,    y+ = W y + J (e+ - e),
 
-and push-pull on a directed graph, with row-stochastic P and column-stochastic Q, is e+ = P (e - A y), y+ = Q y + J (e+ - e).
-The sum sum_i (y_i - J_i e_i) is constant and starts at zero, so its eigenvalues 1 are left out. Where the solutions form a manifold
-(x R for PCA) the mean Jacobian has a kernel: a common move of all agents along it has eigenvalue 1 too and is left out. The rate is
-the largest modulus of the other eigenvalues. The J_i are not symmetric: a landing field is not a gradient.
+and push-pull on a directed graph, with row-stochastic P and column-stochastic Q, is e+ = P (e - A
+y), y+ = Q y + J (e+ - e). The sum sum_i (y_i - J_i e_i) is constant and starts at zero, so its
+eigenvalues 1 are left out. Where the solutions form a manifold (x R for PCA) the mean Jacobian has
+a kernel: a common move of all agents along it has eigenvalue 1 too and is left out. The rate is the
+largest modulus of the other eigenvalues. The J_i are not symmetric: a landing field is not a
+gradient.
 
     DLambda(x)[v] = skew(H[v] x^T + G v^T) x + skew(G x^T) v + lam (v N + x (v^T x + x^T v)),   N = x^T x - I.
 """
@@ -60,7 +64,8 @@ class LocalRate(NamedTuple):
 
 
 def landing_jacobian(problem: _P, x: Array, penalty: Array) -> Array:
-    """``(n_local, d r, d r)``: the Jacobian of each agent's landing field on St(d, r) at its point, points flattened by rows.
+    """``(n_local, d r, d r)``: the Jacobian of each agent's landing field on St(d, r) at its point,
+    points flattened by rows.
 
     ``x`` is ``(n_local, d, r)`` and ``penalty`` is ``(n_local,)``.
     """
@@ -83,7 +88,8 @@ def landing_jacobian(problem: _P, x: Array, penalty: Array) -> Array:
 
 
 def solution(problem: Problem[Landing], x: Array, penalty: float = 1.0) -> Array:
-    """``(d, r)``: the zero of the mean landing field near ``x``, by Newton's method with the pseudo-inverse (symmetries stay put).
+    """``(d, r)``: the zero of the mean landing field near ``x``, by Newton's method with the
+    pseudo-inverse (symmetries stay put).
 
     Raises ValueError when Newton's method does not converge.
     """
@@ -99,17 +105,26 @@ def solution(problem: Problem[Landing], x: Array, penalty: float = 1.0) -> Array
         if length < 1e-9 and length >= 0.5 * shrinking:
             return point
         shrinking = length
-    fault = f"Newton's method has not converged (last correction {shrinking:.2g})"
-    raise ValueError(f"{fault}: start nearer to a solution")
+    raise ValueError(
+        f"Newton's method has not converged (last correction {shrinking:.2g}): start nearer to a "
+        "solution"
+    )
 
 
 def local_rate(
-    problem: _P, W: WeightsLike | DirectedWeights, x: Array, step: Array, penalty: Array, order: Order = "combine-then-adapt"
+    problem: _P,
+    W: WeightsLike | DirectedWeights,
+    x: Array,
+    step: Array,
+    penalty: Array,
+    order: Order = "combine-then-adapt",
 ) -> LocalRate:
-    """The linear rate of DRFGT at a solution; dense, O((n d r)^3), for small problems with all agents in this process.
+    """The linear rate of DRFGT at a solution; dense, O((n d r)^3), for small problems with all
+    agents in this process.
 
-    ``W`` is ``(n, n)``; ``x``, ``(d, r)``, is a zero of the mean landing field, see `solution`; ``step`` and ``penalty``, ``(n,)``,
-    are those of each agent. With the weights of a directed graph it is the rate of push-pull, which has one order.
+    ``W`` is ``(n, n)``; ``x``, ``(d, r)``, is a zero of the mean landing field, see `solution`;
+    ``step`` and ``penalty``, ``(n,)``, are those of each agent. With the weights of a directed
+    graph it is the rate of push-pull, which has one order.
     """
     n = problem.n_agents
     jacobians = landing_jacobian(problem, np.repeat(x[None], n, axis=0), penalty)

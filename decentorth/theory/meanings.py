@@ -1,4 +1,5 @@
-"""The symbols and the meanings of the constants of `constants.Constants`, as the command prints them."""
+"""The symbols and the meanings of the constants of `constants.Constants`, as the command prints
+them."""
 
 MEANINGS = {
     "sigma": ("sigma_W", "second largest singular value of W"),
@@ -12,16 +13,31 @@ MEANINGS = {
     "gamma": ("gamma", "weight of p in the merit function (9)"),
     "nu": ("nu", "lambda gamma"),
     "smoothness": ("L'", "smoothness of the merit function, as printed (Prop. III.3)"),
-    "smoothness_quadratic": ("L' proved", "the same, proved for quadratic f_i; the printed one can be too small"),
-    "field_lipschitz": ("L_Lambda", "Lipschitz constant of the landing field (proved; the paper takes L')"),
-    "rho": ("rho", "descent: <Lambda, grad of the merit function> >= rho ||Lambda||^2 (Prop. III.3)"),
+    "smoothness_quadratic": (
+        "L' proved",
+        "the same, proved for quadratic f_i; the printed one can be too small",
+    ),
+    "field_lipschitz": (
+        "L_Lambda",
+        "Lipschitz constant of the landing field (proved; the paper takes L')",
+    ),
+    "rho": (
+        "rho",
+        "descent: <Lambda, grad of the merit function> >= rho ||Lambda||^2 (Prop. III.3)",
+    ),
     "ratio": ("C", "2 L'/(lambda (1 - eps)) + 1 (Lemma IV.6)"),
     "safe": ("alpha_safe", "stays in the region up to this step (Prop. IV.1, (17))"),
     "stable": ("alpha_stable", "consensus errors contract below it (Theorem IV.4, sufficient)"),
     "limit": ("alpha_limit", "where the matrix of Theorem IV.4 reaches spectral radius 1"),
-    "repaired": ("alpha_repaired", "the same with ||W - I|| where Lemma IV.3 errs, and L_Lambda in place of L'"),
+    "repaired": (
+        "alpha_repaired",
+        "the same with ||W - I|| where Lemma IV.3 errs, and L_Lambda in place of L'",
+    ),
     "ergodic": ("alpha_IV.7", "ergodic rate O(1/K) up to this step (Theorem IV.7)"),
-    "appendix": ("alpha_VI.8", "rho / (8 L'), which only the appendix's restatement asks for as well"),
+    "appendix": (
+        "alpha_VI.8",
+        "rho / (8 L'), which only the appendix's restatement asks for as well",
+    ),
     "guaranteed": ("guaranteed", "the least of safe, stable, IV.7 and VI.8"),
 }
 """The symbol and the meaning of each constant."""

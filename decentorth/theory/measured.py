@@ -1,4 +1,5 @@
-"""The quantities that Theorem IV.7 of paper 004 bounds, and the descent of the merit function, measured along a run."""
+"""The quantities that Theorem IV.7 of paper 004 bounds, and the descent of the merit function,
+measured along a run."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class Measured(NamedTuple):
     merit: Array
     """``(K + 1,)``: the merit function at xbar_k."""
     allowance: Array
-    """``(K,)``: the largest change of the merit function in an iteration by the descent lemma (26)."""
+    """``(K,)``: the largest change of the merit function in an iteration by the descent lemma
+    (26)."""
     feasibility: float
     """The largest ||x_i^T x_i - I||_F of any agent and iteration."""
 

@@ -1,10 +1,12 @@
-"""The merit function of paper 004 (8): L(x) = f(x) + h(x) + gamma p(x), with f the mean of the agents' objectives, G its gradient,
+"""The merit function of paper 004 (8): L(x) = f(x) + h(x) + gamma p(x), with f the mean of the
+agents' objectives, G its gradient,
 
     h(x) = -1/2 <sym(x^T G(x)), x^T x - I>,    p(x) = 1/4 ||x^T x - I||_F^2.
 
-Its gradient is G - 1/2 (G N + H[x N]) - x sym(x^T G) + gamma x N with N = x^T x - I and H the Hessian of f; on St(d, r) that is
-G - x sym(x^T G), the Riemannian gradient of the Euclidean metric (the paper states grad f of the canonical metric, which is half
-of it in the directions normal to the columns of x).
+Its gradient is G - 1/2 (G N + H[x N]) - x sym(x^T G) + gamma x N with N = x^T x - I and H the
+Hessian of f; on St(d, r) that is G - x sym(x^T G), the Riemannian gradient of the Euclidean metric
+(the paper states grad f of the canonical metric, which is half of it in the directions normal to
+the columns of x).
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ _DIFFERENCE = 1e-5
 
 
 def merit(x: Array, value: float, gradient: Array, gamma: float) -> float:
-    """The merit function L(x) (8) at one point, ``(d, r)``, from f(x), the gradient of f there, ``(d, r)``, and the weight of p."""
+    """The merit function L(x) (8) at one point, ``(d, r)``, from f(x), the gradient of f there,
+    ``(d, r)``, and the weight of p."""
     gap = x.T @ x - np.eye(x.shape[1])
     product = x.T @ gradient
     symmetric = 0.5 * (product + product.T)
@@ -28,15 +31,18 @@ def merit(x: Array, value: float, gradient: Array, gamma: float) -> float:
 
 
 def merit_at(problem: Problem[object], x: Array, gamma: float) -> float:
-    """The merit function of the mean objective at ``x``, ``(d, r)``, with all agents in this process."""
+    """The merit function of the mean objective at ``x``, ``(d, r)``, with all agents in this
+    process."""
     points = np.repeat(x[None], problem.n_local, axis=0)
     return merit(x, float(problem.value(points).mean()), problem.gradient(points).mean(0), gamma)
 
 
 def merit_gradient(problem: Problem[object], x: Array, gamma: float) -> Array:
-    """``(d, r)``: the gradient at ``x`` of the mean objective's merit function, with all agents in this process.
+    """``(d, r)``: the gradient at ``x`` of the mean objective's merit function, with all agents in
+    this process.
 
-    The Hessian of f is exact for `Quadratic` problems, otherwise it comes from central differences of gradients.
+    The Hessian of f is exact for `Quadratic` problems, otherwise it comes from central differences
+    of gradients.
     """
     points = np.repeat(x[None], problem.n_local, axis=0)
     gradient = problem.gradient(points).mean(0)
@@ -61,9 +67,10 @@ def hessian_product(problem: Problem[object], x: Array, direction: Array) -> Arr
 class Merit:
     """The merit function at the mean iterate, as a metric: ``solve(..., metrics=[Merit(gamma)])``.
 
-    Columns: ``merit``, and ``consensus_square``, ||x - xbar||_F^2 over all agents, and ``mean_tracker_square``, ||ybar||_F^2 (NaN
-    for methods without a tracker), the terms of the descent lemma (15) and of the bounds of Theorem IV.7. The weight ``gamma`` of p
-    must be positive, see `merit_weight`.
+    Columns: ``merit``, and ``consensus_square``, ||x - xbar||_F^2 over all agents, and
+    ``mean_tracker_square``, ||ybar||_F^2 (NaN for methods without a tracker), the terms of the
+    descent lemma (15) and of the bounds of Theorem IV.7. The weight ``gamma`` of p must be
+    positive, see `merit_weight`.
 
     Examples
     --------
@@ -84,7 +91,9 @@ class Merit:
             raise ValueError(f"gamma must be positive, got {gamma}")
         self.gamma = gamma
 
-    def __call__(self, problem: Problem[object], state: Any, collective: Collective) -> tuple[float, ...]:
+    def __call__(
+        self, problem: Problem[object], state: Any, collective: Collective
+    ) -> tuple[float, ...]:
         """The columns, the same on every rank, from two ordered sums over the agents."""
         n, tracks = problem.n_agents, "tracker" in state._fields
         total = collective.sum(state.x, *((state.tracker,) if tracks else ()))

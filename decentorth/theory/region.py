@@ -1,8 +1,9 @@
-"""The safety region ||x^T x - I||_F <= eps of St(d, r) (paper 004 (6)): its points, and the suprema of gradients on it.
+"""The safety region ||x^T x - I||_F <= eps of St(d, r) (paper 004 (6)): its points, and the suprema
+of gradients on it.
 
-A point of the region is x = U diag(sigma) V^T with sigma_j^2 = 1 + t_j and ||t||_2 <= eps. For f(x) = <x, H x>/2 - <x, K> with
-the absolute eigenvalues h_1 >= h_2 >= ... of H and the singular values k_j of K, von Neumann's trace inequality and Horn's
-inequalities for products give
+A point of the region is x = U diag(sigma) V^T with sigma_j^2 = 1 + t_j and ||t||_2 <= eps. For
+f(x) = <x, H x>/2 - <x, K> with the absolute eigenvalues h_1 >= h_2 >= ... of H and the singular
+values k_j of K, von Neumann's trace inequality and Horn's inequalities for products give
 
     sup ||H x||_F^2      = sum_j h_j^2 + eps (sum_j h_j^4)^(1/2),          j = 1..r,
     sup ||x^T H x||_F    = max over ||t|| <= eps of (sum_j h_j^2 (1 + t_j)^2)^(1/2)
@@ -30,7 +31,8 @@ _TINY = np.finfo(np.float64).tiny
 
 
 class Suprema(NamedTuple):
-    """The suprema of the agents' gradients on the safety region, the largest over all agents, so valid for each f_i and for f.
+    """The suprema of the agents' gradients on the safety region, the largest over all agents, so
+    valid for each f_i and for f.
 
     Examples
     --------
@@ -51,15 +53,20 @@ class Suprema(NamedTuple):
     symmetric: float
     """The supremum s of ||sym(x^T G_i(x))||_F (9)."""
     kind: Literal["exact", "bound", "sampled"]
-    """The kind of the suprema: exact (attained), a proved upper bound, or the largest of a sample (which may be too small)."""
+    """The kind of the suprema: exact (attained), a proved upper bound, or the largest of a sample
+    (which may be too small)."""
 
 
-def suprema(problem: Problem[object], eps: float, *, points: int = _POINTS, seed: int = 0) -> Suprema:
-    """The suprema L, sup ||G_i|| and s over ``||x^T x - I||_F <= eps``, for the local agents of ``problem``.
+def suprema(
+    problem: Problem[object], eps: float, *, points: int = _POINTS, seed: int = 0
+) -> Suprema:
+    """The suprema L, sup ||G_i|| and s over ``||x^T x - I||_F <= eps``, for the local agents of
+    ``problem``.
 
-    Exact for PCA; for other quadratic objectives (`Quadratic`; Procrustes) L is exact and the suprema are proved bounds, the
-    linear part added by the triangle inequality; for any other problem all three are sampled at ``points`` random points. Raises
-    ValueError unless 0 < eps < 3/4.
+    Exact for PCA; for other quadratic objectives (`Quadratic`; Procrustes) L is exact and the
+    suprema are proved bounds, the linear part added by the triangle inequality; for any other
+    problem all three are sampled at ``points`` random points. Raises ValueError unless 0 < eps <
+    3/4.
     """
     eps = check("eps", Eps, eps)
     if not isinstance(problem, Quadratic):
@@ -81,8 +88,16 @@ def suprema(problem: Problem[object], eps: float, *, points: int = _POINTS, seed
     return found
 
 
-def region_points(shape: tuple[int, ...], eps: float, count: int, rng: np.random.Generator, *, boundary: bool = False) -> Array:
-    """``(count, d, r)``: random points of the region; singular vectors uniform, t uniform in the ball of radius eps.
+def region_points(
+    shape: tuple[int, ...],
+    eps: float,
+    count: int,
+    rng: np.random.Generator,
+    *,
+    boundary: bool = False,
+) -> Array:
+    """``(count, d, r)``: random points of the region; singular vectors uniform, t uniform in the
+    ball of radius eps.
 
     With ``boundary``, t is uniform on the sphere of radius eps: ||x^T x - I||_F = eps.
     """
@@ -105,7 +120,8 @@ def _stretched(values: Array, eps: float) -> Array:
 
 
 def _scaled(values: Array, eps: float) -> float:
-    """The largest ||values * (1 + t)|| over ||t|| <= eps: t_j = v_j^2 / (mu - v_j^2) with mu such that ||t|| = eps."""
+    """The largest ||values * (1 + t)|| over ||t|| <= eps: t_j = v_j^2 / (mu - v_j^2) with mu such
+    that ||t|| = eps."""
     squares = (values / (values.max() or 1.0)) ** 2  # zeros where all are
     low, high = 1.0 + 1.0 / eps, 1.0 + np.sqrt(len(values)) / eps
     for _ in range(100):
@@ -116,7 +132,8 @@ def _scaled(values: Array, eps: float) -> float:
 
 
 def _sampled(problem: Problem[object], eps: float, points: int, seed: int) -> Suprema:
-    """The largest values at random points, half of them on the boundary; L comes from a few power steps on differences."""
+    """The largest values at random points, half of them on the boundary; L comes from a few power
+    steps on differences."""
     rng = np.random.default_rng(seed)
     lipschitz = gradient = symmetric = 0.0
     for number in range(points):

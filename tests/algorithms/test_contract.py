@@ -36,7 +36,8 @@ from tests.support.j_orthogonal import hevp, log_cosh
 from tests.support.networks import Recording, Replaying
 from tests.support.problems import CASES, GRAPHS, UNEVEN, pca, point, procrustes, samples, stack
 
-WIDE = (150, 3, 40, 200, 3, 40, 3)  # samples of agents with d = 90: rows of two lengths and Gram matrices
+# samples of agents with d = 90: rows of two lengths and Gram matrices
+WIDE = (150, 3, 40, 200, 3, 40, 3)
 TrackedField = Callable[[naive.Gradient, Array, Any], Array]
 """An agent's field at its point, from its gradient and its slice of the state."""
 
@@ -80,8 +81,11 @@ def smooth_gradient(gradient: naive.Gradient, x: Array, state: Any) -> Array:
     return gradient(x) - 0.1 * np.sign(x)
 
 
-def tracked_gradient(gradient: naive.Gradient, x: Array, state: Any, parts: tuple[slice, ...] = ()) -> Array:
-    """G_i at x (I - e/2), e = x^T d - I made symmetric in each of the ``parts``; at x where there are none."""
+def tracked_gradient(
+    gradient: naive.Gradient, x: Array, state: Any, parts: tuple[slice, ...] = ()
+) -> Array:
+    """G_i at x (I - e/2), e = x^T d - I made symmetric in each of the ``parts``; at x where there
+    are none."""
     at = x.copy()
     for rows in parts:
         excess = naive.sym(x[rows].T @ state.product_tracker[0][rows]) - np.eye(x.shape[1])
@@ -99,38 +103,55 @@ class Method:
     star: bool = False  # whether an exchange is with a hub and back, in two rounds
     sent: int = 2  # points sent over each directed edge in an iteration
     beside: int = 0  # numbers sent beside them
-    feasibility: float = 1e-8  # the most ||x^T x - I||_F of any agent after convergence, as its paper has it
+    # the most ||x^T x - I||_F of any agent after convergence, as its paper has it
+    feasibility: float = 1e-8
     exact: bool = True  # whether it converges to a minimiser, not only near one
     tracks: bool = True  # whether its state has trackers (a decentralized method's)
     field: TrackedField = landing_field  # what they track
     solves: tuple[str, ...] = ("eigenspace", "planted", "own_functions")
     """The problems with known answers that it is for."""
-    wide: Callable[[], Any] = lambda: pca(rows=WIDE, d=90, r=12).problem  # a larger problem of seven agents
+    # a larger problem of seven agents
+    wide: Callable[[], Any] = lambda: pca(rows=WIDE, d=90, r=12).problem
     spends: tuple[int, ...] = (1,)  # how many gradients an iteration may take
     counters: tuple[str, ...] = ()  # what its state counts beside iterations and gradients
     iterations: int = 6000  # after which it has converged
 
 
 def on(name: str, algorithm: Callable[[], Any], problem: str, graph: str, **more: Any) -> Method:
-    """A method on one of `CASES` or `OTHERS`, its agents connected by one of `GRAPHS` or by a one-way ring with chords."""
+    """A method on one of `CASES` or `OTHERS`, its agents connected by one of `GRAPHS` or by a
+    one-way ring with chords."""
 
     def weights(n: int) -> Any:
         one_way = graph == "one-way"
-        return tp.directed_weights(tp.directed_ring(n, chords=n // 2, seed=1)) if one_way else GRAPHS[graph](n)
+        return (
+            tp.directed_weights(tp.directed_ring(n, chords=n // 2, seed=1))
+            if one_way
+            else GRAPHS[graph](n)
+        )
 
     made = (lambda: CASES[problem]().problem) if problem in CASES else OTHERS[problem]
     return Method(name, algorithm, made, weights, **more)
 
 
-def centralized(name: str, algorithm: Callable[[], Any], problem: str | Callable[[], Any], **more: Any) -> Method:
+def centralized(
+    name: str, algorithm: Callable[[], Any], problem: str | Callable[[], Any], **more: Any
+) -> Method:
     """A single-agent method on one of `CASES` with 20 samples or on another problem."""
     made = (lambda: CASES[problem](rows=(20,)).problem) if isinstance(problem, str) else problem
     return Method(name, algorithm, made, lambda n: np.ones((n, n)), **more)
 
 
-def on_signature(name: str, algorithm: Callable[[], Any], problem: Callable[[], Any], *also: str, **more: Any) -> Method:
+def on_signature(
+    name: str, algorithm: Callable[[], Any], problem: Callable[[], Any], *also: str, **more: Any
+) -> Method:
     """A single-agent method on x^T J x = J."""
-    settings = {"feasibility": 1e-12, "tracks": False, "solves": ("hyperbolic", *also), "iterations": 3000, **more}
+    settings = {
+        "feasibility": 1e-12,
+        "tracks": False,
+        "solves": ("hyperbolic", *also),
+        "iterations": 3000,
+        **more,
+    }
     return centralized(name, algorithm, problem, **settings)
 
 
@@ -142,13 +163,19 @@ OTHERS: dict[str, Callable[[], Any]] = {
     "views": own_views,
 }
 PENCILS: dict[str, Any] = {"wide": partial(own_pencils, 7, 90, 12), "sent": 3}
-SPARSE: dict[str, Any] = {"wide": partial(sparse_pca, WIDE, 90, 12), "feasibility": 1e-12, "solves": ()}
+SPARSE: dict[str, Any] = {
+    "wide": partial(sparse_pca, WIDE, 90, 12),
+    "feasibility": 1e-12,
+    "solves": (),
+}
 TANGENT: dict[str, Any] = {"feasibility": 1e-12, "field": riemannian_gradient}
 NEAR: dict[str, Any] = {"exact": False, "tracks": False}
 EIGENSPACE: dict[str, Any] = {"tracks": False, "solves": ("eigenspace",)}
 PAIRWISE: dict[str, Any] = {"counters": ("corrections", "samples")}
 SEARCHING: dict[str, Any] = {"spends": tuple(range(1, MOST + 1)), "iterations": 300}
-PENALISED, DISSOLVED = (partial(augmented_gradient, dissolved=dissolved) for dissolved in (False, True))
+PENALISED, DISSOLVED = (
+    partial(augmented_gradient, dissolved=dissolved) for dissolved in (False, True)
+)
 ONCE: dict[str, Any] = {"sent": 1, "tracks": False}
 TWICE: dict[str, Any] = {"exchanges": 2, "sent": 4}
 COMBINED: dict[str, Any] = {"order": "combine-then-adapt"}
@@ -158,7 +185,9 @@ SOFT = partial(soft_gradient, penalty=20.0)
 TRACKING_ADAPTED = partial(do.GradientTracking, penalty=20.0, **ADAPTED)
 DESTINY_DISSOLVED = partial(do.DESTINY, variant="dissolved", **ADAPTED)
 DRSM_ROUNDS = partial(do.DRSM, step_size="diminishing:initial=0.1", rounds=3, consensus_step=0.5)
-LOCAL_BATCHES = partial(do.LocalTracking, local_steps=3, rounds=2, step_size="diminishing", batch_size=2)
+LOCAL_BATCHES = partial(
+    do.LocalTracking, local_steps=3, rounds=2, step_size="diminishing", batch_size=2
+)
 DRGTA_ROUNDS = partial(do.DRGTA, rounds=2, consensus_step=0.7, retraction="qr")
 ROLLING: dict[str, Any] = {"batch_size": 4, "covariance": "rolling"}
 
@@ -177,60 +206,215 @@ METHODS = [
     on("drfgt-atc", partial(do.DRFGT, **ADAPTED), "procrustes", "erdos-renyi", exchanges=2),
     *([COMPILED] if NUMBA else []),
     on("drfgt-safe", partial(do.DRFGT, safe=True, step_size=30.0), "pca", "path", beside=1),
-    on("drfgt-safe-atc", partial(do.DRFGT, safe=True, step_size=0.2, **ADAPTED), "procrustes", "path", exchanges=2, beside=2),
+    on(
+        "drfgt-safe-atc",
+        partial(do.DRFGT, safe=True, step_size=0.2, **ADAPTED),
+        "procrustes",
+        "path",
+        exchanges=2,
+        beside=2,
+    ),
     on("push_pull", do.PushPull, "pca", "one-way"),
     on("drgta-directed", do.DRGTA, "procrustes", "one-way", **TANGENT),
     on("drsgd", do.DRSGD, "pca", "ring", sent=1, **NEAR),
-    on("drsgd-batches", partial(do.DRSGD, batch_size=2, retraction="qr", **MIXED_TWICE), "procrustes", "star", exchanges=2, **NEAR),
+    on(
+        "drsgd-batches",
+        partial(do.DRSGD, batch_size=2, retraction="qr", **MIXED_TWICE),
+        "procrustes",
+        "star",
+        exchanges=2,
+        **NEAR,
+    ),
     on("drsm", do.DRSM, "rsr", "ring", sent=1, feasibility=1e-12, **NEAR),
     on("drsm-rounds", DRSM_ROUNDS, "pca", "path", exchanges=3, sent=3, **NEAR),
     on("drproxgt", do.DRProxGT, "sparse", "ring", field=smooth_gradient, **SPARSE),
     on("prextra", do.PREXTRA, "sparse", "star", **ONCE, **SPARSE),
-    on("prextra-loopless", partial(do.PREXTRA, proximal="loopless"), "sparse rows", "path", sent=1, **NEAR, wide=SPARSE["wide"]),
+    on(
+        "prextra-loopless",
+        partial(do.PREXTRA, proximal="loopless"),
+        "sparse rows",
+        "path",
+        sent=1,
+        **NEAR,
+        wide=SPARSE["wide"],
+    ),
     on("dprgd", partial(do.DPRGD, batch_size=1), "pca", "path", sent=1, **NEAR),
     on("destiny", partial(do.DESTINY, **COMBINED), "pca", "ring", field=PENALISED),
-    on("destiny-dissolved", DESTINY_DISSOLVED, "procrustes", "erdos-renyi", exchanges=2, field=DISSOLVED),
-    on("destiny-safe", partial(do.DESTINY, safe=True, step_size=30.0), "pca", "path", beside=1, field=PENALISED),
-    on("cdadt", do.CDADT, "views", "ring", **PENCILS, field=partial(tracked_gradient, parts=(slice(6), slice(6, 11)))),
-    on("generalized-drfgt", do.GeneralizedDRFGT, "pencils", "erdos-renyi", **PENCILS, field=tracked_gradient),
+    on(
+        "destiny-dissolved",
+        DESTINY_DISSOLVED,
+        "procrustes",
+        "erdos-renyi",
+        exchanges=2,
+        field=DISSOLVED,
+    ),
+    on(
+        "destiny-safe",
+        partial(do.DESTINY, safe=True, step_size=30.0),
+        "pca",
+        "path",
+        beside=1,
+        field=PENALISED,
+    ),
+    on(
+        "cdadt",
+        do.CDADT,
+        "views",
+        "ring",
+        **PENCILS,
+        field=partial(tracked_gradient, parts=(slice(6), slice(6, 11))),
+    ),
+    on(
+        "generalized-drfgt",
+        do.GeneralizedDRFGT,
+        "pencils",
+        "erdos-renyi",
+        **PENCILS,
+        field=tracked_gradient,
+    ),
     on("dprgt", do.DPRGT, "procrustes", "star", **TANGENT),
-    on("dprgt-chebyshev", partial(do.DPRGT, rounds=3, chebyshev=True), "pca", "path", exchanges=3, sent=6, **TANGENT),
+    on(
+        "dprgt-chebyshev",
+        partial(do.DPRGT, rounds=3, chebyshev=True),
+        "pca",
+        "path",
+        exchanges=3,
+        sent=6,
+        **TANGENT,
+    ),
     on("demuon", do.DeMuon, "pca", "path", exchanges=2, exact=False, **TANGENT),
-    on("demuon-nuclear", partial(do.DeMuon, step_size="auto", length="nuclear"), "procrustes", "ring", exchanges=2, **TANGENT),
+    on(
+        "demuon-nuclear",
+        partial(do.DeMuon, step_size="auto", length="nuclear"),
+        "procrustes",
+        "ring",
+        exchanges=2,
+        **TANGENT,
+    ),
     on("dprsrm", do.DPRSRM, "pca", "star", exact=False, spends=(1, 2), **TANGENT),
-    on("dprsrm-batches", partial(do.DPRSRM, batch_size=2, **MIXED_TWICE), "procrustes", "path", spends=(1, 2), **NEAR, **TWICE),
+    on(
+        "dprsrm-batches",
+        partial(do.DPRSRM, batch_size=2, **MIXED_TWICE),
+        "procrustes",
+        "path",
+        spends=(1, 2),
+        **NEAR,
+        **TWICE,
+    ),
     on("drcgd", do.DRCGD, "pca", "path", **NEAR, **TANGENT),
-    on("drcgd-tracked", partial(do.DRCGD, tracked=True, **MIXED_TWICE), "procrustes", "ring", exchanges=2, sent=6, **TANGENT),
+    on(
+        "drcgd-tracked",
+        partial(do.DRCGD, tracked=True, **MIXED_TWICE),
+        "procrustes",
+        "ring",
+        exchanges=2,
+        sent=6,
+        **TANGENT,
+    ),
     on("ef_landing", do.EFLanding, "pca", "ring", field=euclidean_gradient),
-    on("ef_landing-short", partial(do.EFLanding, consensus_step=0.5, weight=0.5), "procrustes", "erdos-renyi", tracks=False),
-    on("ef_landing-server", partial(do.EFLanding, server=True), "procrustes", "star", star=True, **ONCE),
+    on(
+        "ef_landing-short",
+        partial(do.EFLanding, consensus_step=0.5, weight=0.5),
+        "procrustes",
+        "erdos-renyi",
+        tracks=False,
+    ),
+    on(
+        "ef_landing-server",
+        partial(do.EFLanding, server=True),
+        "procrustes",
+        "star",
+        star=True,
+        **ONCE,
+    ),
     on("vr_drfgt", do.VRDRFGT, "pca", "erdos-renyi"),
-    on("vr_drfgt-batches", partial(do.VRDRFGT, batch_size=4, period=3), "procrustes", "ring", spends=(1, 2), **EIGENSPACE),
-    on("local_tracking", do.LocalTracking, "procrustes", "ring", feasibility=1e-12, tracks=False, spends=(4,)),
+    on(
+        "vr_drfgt-batches",
+        partial(do.VRDRFGT, batch_size=4, period=3),
+        "procrustes",
+        "ring",
+        spends=(1, 2),
+        **EIGENSPACE,
+    ),
+    on(
+        "local_tracking",
+        do.LocalTracking,
+        "procrustes",
+        "ring",
+        feasibility=1e-12,
+        tracks=False,
+        spends=(4,),
+    ),
     on("local_tracking-batches", LOCAL_BATCHES, "pca", "star", spends=(3,), **NEAR, **TWICE),
     on("saga_drfgt", partial(do.SagaDRFGT, batch_size=3), "procrustes", "ring", **EIGENSPACE),
     on("rmtracking", do.RMTracking, "procrustes", "ring", **TANGENT),
     on("drgta", do.DRGTA, "pca", "ring", **TANGENT),
     on("drgta-rounds", DRGTA_ROUNDS, "procrustes", "erdos-renyi", **TANGENT, **TWICE),
-    on("gradient_tracking", partial(do.GradientTracking, **COMBINED), "procrustes", "star", exact=False, field=euclidean_gradient),
-    on("gradient_tracking-penalty", TRACKING_ADAPTED, "pca", "erdos-renyi", exchanges=2, exact=False, field=SOFT),
+    on(
+        "gradient_tracking",
+        partial(do.GradientTracking, **COMBINED),
+        "procrustes",
+        "star",
+        exact=False,
+        field=euclidean_gradient,
+    ),
+    on(
+        "gradient_tracking-penalty",
+        TRACKING_ADAPTED,
+        "pca",
+        "erdos-renyi",
+        exchanges=2,
+        exact=False,
+        field=SOFT,
+    ),
     on("dgd", partial(do.DGD, penalty=3.0), "pca", "ring", sent=1, **NEAR),
     on("ddrs", do.DDRS, "procrustes", "ring", sent=1, feasibility=1e-12, tracks=False, spends=(3,)),
     on("rextra", do.REXTRA, "procrustes", "erdos-renyi", **ONCE),
     on("rfextra", do.RFEXTRA, "pca", "star", **ONCE),
-    on("rfextra-mapping", partial(do.RFEXTRA, direction="mapping"), "procrustes", "erdos-renyi", **ONCE, iterations=12000),
+    on(
+        "rfextra-mapping",
+        partial(do.RFEXTRA, direction="mapping"),
+        "procrustes",
+        "erdos-renyi",
+        **ONCE,
+        iterations=12000,
+    ),
     on("deepca", do.DeEPCA, "pca", "complete", sent=1, **EIGENSPACE),
-    on("deepca-rounds", partial(do.DeEPCA, rounds=5, chebyshev=False), "pca", "ring", exchanges=5, sent=5, **EIGENSPACE),
-    on("deepca-momentum", partial(do.DeEPCA, momentum=0.6), "pca", "complete", sent=1, **EIGENSPACE),
+    on(
+        "deepca-rounds",
+        partial(do.DeEPCA, rounds=5, chebyshev=False),
+        "pca",
+        "ring",
+        exchanges=5,
+        sent=5,
+        **EIGENSPACE,
+    ),
+    on(
+        "deepca-momentum", partial(do.DeEPCA, momentum=0.6), "pca", "complete", sent=1, **EIGENSPACE
+    ),
     on("template", Template, "pca", "erdos-renyi", sent=1, **NEAR),
     centralized("landing", do.Landing, "pca"),
-    centralized("landing-safe", partial(do.Landing, safe=True), lambda: procrustes(rows=(4,)).problem),
+    centralized(
+        "landing-safe", partial(do.Landing, safe=True), lambda: procrustes(rows=(4,)).problem
+    ),
     centralized("generalized-landing", do.GeneralizedLanding, small_gevp),
-    centralized("generalized-landing-br", partial(do.GeneralizedLanding, direction="psi-br"), small_gevp),
-    centralized("generalized-landing-riemannian", partial(do.GeneralizedLanding, direction="riemannian"), small_gevp),
+    centralized(
+        "generalized-landing-br", partial(do.GeneralizedLanding, direction="psi-br"), small_gevp
+    ),
+    centralized(
+        "generalized-landing-riemannian",
+        partial(do.GeneralizedLanding, direction="riemannian"),
+        small_gevp,
+    ),
     centralized(
         "generalized-landing-sampled",
-        partial(do.GeneralizedLanding, step_size="diminishing:initial=0.02", penalty=1.0, batch_size=4, covariance="sampled"),
+        partial(
+            do.GeneralizedLanding,
+            step_size="diminishing:initial=0.02",
+            penalty=1.0,
+            batch_size=4,
+            covariance="sampled",
+        ),
         lambda: sampled_gevp(6, 2, 30),
         exact=False,
     ),
@@ -243,26 +427,58 @@ METHODS = [
     centralized("rgd", do.RGD, small_gevp),
     centralized("rgd-bb", partial(do.RGD, step_size="bb:cap=inf", retraction="cholesky-qr"), "pca"),
     centralized("rgd-euclidean", partial(do.RGD, metric="euclidean"), small_gevp),
-    centralized("rgd-rolling", partial(do.RGD, step_size=1e-3, **ROLLING), lambda: sampled_gevp(6, 2, 30, ridge=0.1), exact=False),
+    centralized(
+        "rgd-rolling",
+        partial(do.RGD, step_size=1e-3, **ROLLING),
+        lambda: sampled_gevp(6, 2, 30, ridge=0.1),
+        exact=False,
+    ),
     centralized("rsm", partial(do.RSM, retraction="qr"), "pca", exact=False),
     centralized("rssm", partial(do.RSSM, blocks=3), "procrustes", exact=False),
     centralized(
         "rssm-redraw",
-        partial(do.RSSM, blocks=3, block_partition="redraw", step_size="annealed:initial=1e-3,pairs=3", reorthogonalize=4),
+        partial(
+            do.RSSM,
+            blocks=3,
+            block_partition="redraw",
+            step_size="annealed:initial=1e-3,pairs=3",
+            reorthogonalize=4,
+        ),
         "pca",
         exact=False,
     ),
     centralized("spel", do.SPEL, "pca", exact=False),
-    centralized("spel-nuclear", partial(do.SPEL, step_size="auto", length="nuclear"), "procrustes", feasibility=1e-12),
+    centralized(
+        "spel-nuclear",
+        partial(do.SPEL, step_size="auto", length="nuclear"),
+        "procrustes",
+        feasibility=1e-12,
+    ),
     centralized("pogo", do.POGO, "pca", feasibility=1e-12),
     centralized("plam", do.PLAM, small_gevp),
     centralized("pcal", partial(do.PCAL, step_size="bb"), "procrustes"),
     centralized("conjugate_gradients", do.ConjugateGradients, small_gevp, **SEARCHING),
-    centralized("conjugate_gradients-qr", partial(do.ConjugateGradients, retraction="qr"), "procrustes", **SEARCHING),
+    centralized(
+        "conjugate_gradients-qr",
+        partial(do.ConjugateGradients, retraction="qr"),
+        "procrustes",
+        **SEARCHING,
+    ),
     centralized("lbfgs", do.LBFGS, small_gevp, **SEARCHING),
-    centralized("lbfgs-cholesky-qr", partial(do.LBFGS, retraction="cholesky-qr", memory=3), "pca", **SEARCHING),
+    centralized(
+        "lbfgs-cholesky-qr",
+        partial(do.LBFGS, retraction="cholesky-qr", memory=3),
+        "pca",
+        **SEARCHING,
+    ),
     on_signature("gs_jobcd", partial(do.GSJOBCD, pairs=3), lambda: hevp(6), **PAIRWISE),
-    on_signature("gs_jobcd-gradients", partial(do.GSJOBCD, varsigma="pair"), lambda: log_cosh(5), "own_functions", **PAIRWISE),
+    on_signature(
+        "gs_jobcd-gradients",
+        partial(do.GSJOBCD, varsigma="pair"),
+        lambda: log_cosh(5),
+        "own_functions",
+        **PAIRWISE,
+    ),
     on_signature("j_jobcd", do.JJOBCD, lambda: hevp(7), "own_functions", **PAIRWISE),
     on_signature(
         "j_jobcd-backtracking",
@@ -270,19 +486,35 @@ METHODS = [
         lambda: log_cosh(6, known=False),
         **PAIRWISE,
     ),
-    on_signature("vr_j_jobcd", partial(do.VRJJOBCD, batch_size=5), lambda: log_cosh(6), spends=(1, 2), **PAIRWISE),
+    on_signature(
+        "vr_j_jobcd",
+        partial(do.VRJJOBCD, batch_size=5),
+        lambda: log_cosh(6),
+        spends=(1, 2),
+        **PAIRWISE,
+    ),
     on_signature("hyperbolic_jacobi", do.HyperbolicJacobi, lambda: hevp(12)),
     on_signature("csdm", do.CSDM, lambda: log_cosh(7), "own_functions"),
     on_signature("jadmm", do.JADMM, lambda: log_cosh(6)),
-    on_signature("jadmm-published", partial(do.JADMM, schedule="published"), lambda: hevp(6), exact=False),
+    on_signature(
+        "jadmm-published", partial(do.JADMM, schedule="published"), lambda: hevp(6), exact=False
+    ),
     on_signature("umcm", do.UMCM, lambda: log_cosh(6)),
-    on_signature("umcm-adagrad", partial(do.UMCM, optimizer="adagrad"), lambda: hevp(6), exact=False),
-    on_signature("rgd-cayley", partial(do.RGD, step_size="bb"), lambda: log_cosh(6), "own_functions"),
+    on_signature(
+        "umcm-adagrad", partial(do.UMCM, optimizer="adagrad"), lambda: hevp(6), exact=False
+    ),
+    on_signature(
+        "rgd-cayley", partial(do.RGD, step_size="bb"), lambda: log_cosh(6), "own_functions"
+    ),
 ]
 
 
 def methods(chosen: Callable[[Method], bool]) -> pytest.MarkDecorator:
-    cases = [pytest.param(m, id=m.name, marks=[SLOW] if m is COMPILED else []) for m in METHODS if chosen(m)]
+    cases = [
+        pytest.param(m, id=m.name, marks=[SLOW] if m is COMPILED else [])
+        for m in METHODS
+        if chosen(m)
+    ]
     return pytest.mark.parametrize("method", cases)
 
 
@@ -322,7 +554,9 @@ def apart(state: Any) -> tuple[dict[str, Array], dict[str, Any]]:
 
 def of_agents(state: Any, own: slice) -> Any:
     arrays, counts = apart(state)
-    return put_together(state, "state", {name: value[own] for name, value in arrays.items()}, counts)
+    return put_together(
+        state, "state", {name: value[own] for name, value in arrays.items()}, counts
+    )
 
 
 def bits(state: Any) -> dict[str, Any]:
@@ -332,14 +566,23 @@ def bits(state: Any) -> dict[str, Any]:
 
 
 def fingerprint(thing: Any, seen: set[int] | None = None) -> bytes:
-    """A hash of all arrays that can be reached from an object through attributes, tuples, lists and dictionaries."""
+    """A hash of all arrays that can be reached from an object through attributes, tuples, lists and
+    dictionaries."""
     seen = set() if seen is None else seen
     hashed = hashlib.sha256()
     if isinstance(thing, np.ndarray):
-        hashed.update(str((thing.dtype, thing.shape)).encode() + np.ascontiguousarray(thing).tobytes())
+        hashed.update(
+            str((thing.dtype, thing.shape)).encode() + np.ascontiguousarray(thing).tobytes()
+        )
     elif id(thing) not in seen:
         seen.add(id(thing))
-        inside = [*thing] if isinstance(thing, tuple | list) else [*thing.values()] if isinstance(thing, dict) else []
+        inside = (
+            [*thing]
+            if isinstance(thing, tuple | list)
+            else [*thing.values()]
+            if isinstance(thing, dict)
+            else []
+        )
         for part in (*inside, *vars(thing).values()) if hasattr(thing, "__dict__") else inside:
             hashed.update(fingerprint(part, seen))
     return hashed.digest()
@@ -359,7 +602,9 @@ def test_states_keep_shapes_kinds_and_layout(method: Method) -> None:
         arrays, counts = apart(state)
         assert {name: (value.shape, value.dtype) for name, value in arrays.items()} == kinds
         assert all(value.flags.c_contiguous for value in arrays.values())
-        assert {name: type(value) for name, value in counts.items() if ".progress." not in name} == expected
+        assert {
+            name: type(value) for name, value in counts.items() if ".progress." not in name
+        } == expected
         assert state.k == k
         assert k == 0 or state.gradients - gradients in method.spends
         gradients, state = state.gradients, setup.step(state)
@@ -381,7 +626,8 @@ def test_problem_data_and_start_are_left_alone(method: Method) -> None:
 @pytest.mark.parametrize("size", ["small", "wide"])
 @decentralized
 def test_an_agent_knows_only_what_mix_tells_it(method: Method, size: str) -> None:
-    """Each agent alone, given its rows of every recorded mix, makes the same bits, which a sum over agents would change."""
+    """Each agent alone, given its rows of every recorded mix, makes the same bits, which a sum over
+    agents would change."""
     setup = Setup(method) if size == "small" else Setup(method, method.wide())
     recording = setup.network = Recording(setup.network)
     with threadpool_limits(1):
@@ -407,11 +653,15 @@ def test_the_replay_catches_a_mean_over_the_agents() -> None:
             return state._replace(x=state.x - 1e-9 * state.x.mean(0))
 
     with pytest.raises(AssertionError):
-        test_an_agent_knows_only_what_mix_tells_it(Method("leaky", Leaky, lambda: pca().problem, GRAPHS["ring"]), "small")
+        test_an_agent_knows_only_what_mix_tells_it(
+            Method("leaky", Leaky, lambda: pca().problem, GRAPHS["ring"]), "small"
+        )
 
 
 @every
-def test_blocks_of_agents_do_not_change_bits(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_agents_do_not_change_bits(
+    method: Method, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = bits(Setup(method).run(10))
     monkeypatch.setattr("decentorth.problems.base.BLOCK_BYTES", 1)
     setup = Setup(method)
@@ -426,8 +676,12 @@ def test_saved_and_resumed_is_as_if_never_stopped(method: Method, tmp_path: Path
     def run(**given: Any) -> Any:
         problem = method.problem()
         W, x0 = method.W(problem.n_agents), point(problem, 7)
-        result = do.solve(problem, method.algorithm(), W, x0=x0, iterations=25, record_every=6, seed=7, **given)
-        columns = {name: column.tobytes() for name, column in result.history.items() if name != "seconds"}
+        result = do.solve(
+            problem, method.algorithm(), W, x0=x0, iterations=25, record_every=6, seed=7, **given
+        )
+        columns = {
+            name: column.tobytes() for name, column in result.history.items() if name != "seconds"
+        }
         return bits(result.state) | columns
 
     uninterrupted = run()
@@ -445,7 +699,8 @@ def alone(problem: Any) -> naive.Gradient:
 
 @methods(lambda m: m.tracks and m.algorithm().network == "decentralized")
 def test_the_mean_tracker_is_the_mean_field(method: Method) -> None:
-    """Compared with the mean norm of the fields, over 500 iterations; W's columns sum to 1 and every change is added once."""
+    """Compared with the mean norm of the fields, over 500 iterations; W's columns sum to 1 and
+    every change is added once."""
     setup = Setup(method)
     state = setup.run(500)
     gap = np.linalg.norm(np.mean(state.tracker - state.field, axis=0))
@@ -478,7 +733,8 @@ def test_an_exchange_is_one_message_over_every_edge(method: Method) -> None:
 
 @dataclass(frozen=True)
 class Known:
-    """A problem with one answer up to rotation, or altogether; the objective cannot be lower anywhere."""
+    """A problem with one answer up to rotation, or altogether; the objective cannot be lower
+    anywhere."""
 
     problem: Any
     x0: Array
@@ -487,8 +743,11 @@ class Known:
     rotated: bool
 
     def distance(self, x: Array) -> float:
-        """From the answer: between projections onto the columns' span where any basis of it will do."""
-        return naive.norm(x @ x.T - self.optimum @ self.optimum.T if self.rotated else x - self.optimum)
+        """From the answer: between projections onto the columns' span where any basis of it will
+        do."""
+        return naive.norm(
+            x @ x.T - self.optimum @ self.optimum.T if self.rotated else x - self.optimum
+        )
 
 
 def eigenspace(n: int) -> Known:
@@ -505,20 +764,26 @@ def planted(n: int) -> Known:
     data = samples([12, 3, 9, 12, 4][:n], 6, 7, ratio=0.95)
     optimum = naive.polar(rng.standard_normal((6, 3)))
     problem = Procrustes(data, [(a @ optimum).T for a in data])
-    return Known(problem, naive.polar(optimum + 0.3 * rng.standard_normal((6, 3))), optimum, 0.0, False)
+    return Known(
+        problem, naive.polar(optimum + 0.3 * rng.standard_normal((6, 3))), optimum, 0.0, False
+    )
 
 
 def own_functions(n: int) -> Known:
-    """The linear objectives f_i(x) = -<C_i, x>, least at the polar factor of mean_i C_i; start and answer in SO(5)."""
+    """The linear objectives f_i(x) = -<C_i, x>, least at the polar factor of mean_i C_i; start and
+    answer in SO(5)."""
     C = 0.5 * np.random.default_rng(8).standard_normal((n, 5, 5)) + 2 * np.eye(5)
-    problem = FunctionProblem(lambda agent, x: -float(np.sum(C[agent] * x)), lambda agent, x: -C[agent], Stiefel(5, 5), n)
+    problem = FunctionProblem(
+        lambda agent, x: -float(np.sum(C[agent] * x)), lambda agent, x: -C[agent], Stiefel(5, 5), n
+    )
     optimum = naive.polar(C.mean(axis=0))
     assert np.linalg.det(optimum) > 0
     return Known(problem, np.eye(5), optimum, -float(np.sum(C.mean(axis=0) * optimum)), False)
 
 
 def hyperbolic(n: int) -> Known:
-    """tr(x^T C x) over {x : x^T J x = J}: columns from the eigenvectors of J C, least value the sum of its |eigenvalues|."""
+    """tr(x^T C x) over {x : x^T J x = J}: columns from the eigenvectors of J C, least value the sum
+    of its |eigenvalues|."""
     problem = hevp(6, 4.0, seed=1)
     J, C = np.diag(problem.constraint.signs), 0.5 * problem.trace_form()[0]
     values, vectors = np.linalg.eig(J @ C)
@@ -532,11 +797,18 @@ def hyperbolic(n: int) -> Known:
 @pytest.mark.parametrize(
     ("method", "known"),
     [
-        pytest.param(method, known, id=f"{method.name}-{known.__name__}", marks=[SLOW] if number or method is COMPILED else [])
+        pytest.param(
+            method,
+            known,
+            id=f"{method.name}-{known.__name__}",
+            marks=[SLOW] if number or method is COMPILED else [],
+        )
         for method in METHODS
         if method.exact
         for number, known in enumerate(
-            known for known in (eigenspace, planted, own_functions, hyperbolic) if known.__name__ in method.solves
+            known
+            for known in (eigenspace, planted, own_functions, hyperbolic)
+            if known.__name__ in method.solves
         )
     ],
 )
@@ -545,17 +817,27 @@ def test_every_method_finds_known_answers(method: Method, known: Callable[[int],
     n = 1 if method.algorithm().network == "single-agent" else 5
     answer = known(n)
     kind, settings = type(method.algorithm()), vars(method.algorithm())
-    numbers = {name: "auto" for name in ("step_size", "penalty") if getattr(kind, name, None) == "auto"}
+    numbers = {
+        name: "auto" for name in ("step_size", "penalty") if getattr(kind, name, None) == "auto"
+    }
     algorithm = kind(**{**settings, **numbers})
-    if isinstance(algorithm, do.GeneralizedLanding):  # St(d, r) as the set of all x with x^T I x = I
-        answer.problem.constraint = GeneralizedStiefel(np.eye(answer.problem.shape[0]), answer.problem.shape[1])
+    # St(d, r) as the set of all x with x^T I x = I
+    if isinstance(algorithm, do.GeneralizedLanding):
+        answer.problem.constraint = GeneralizedStiefel(
+            np.eye(answer.problem.shape[0]), answer.problem.shape[1]
+        )
     signed = {Signature, Signatures} & set(algorithm.requires_set)
     if signed and known is own_functions:  # O(n) as the set of all x with x^T J x = J, J = I
         answer.problem.constraint = JOrthogonal(5, 0)
     if LocalProducts in algorithm.requires:  # the same set, of whose B = I each agent knows a share
         answer = replace(answer, problem=sharing_the_identity(answer.problem))
     there = GradientNorm(1e-11) & Feasibility(0.1 * method.feasibility) & Consensus(1e-10)
-    given: Any = {"x0": answer.x0, "iterations": method.iterations, "stopping": there, "record_every": 100}
+    given: Any = {
+        "x0": answer.x0,
+        "iterations": method.iterations,
+        "stopping": there,
+        "record_every": 100,
+    }
     result = do.solve(answer.problem, algorithm, method.W(n), **given)
     assert max(answer.distance(x) for x in result.x) < 1e-8
     assert result.row.values["feasibility"] < method.feasibility
@@ -567,7 +849,10 @@ def test_every_method_finds_known_answers(method: Method, known: Callable[[int],
 def test_a_single_agent_method_refuses_a_network(method: Method) -> None:
     name, problem = type(method.algorithm()).__name__, method.problem()
     problem.n_agents = 5
-    message = f"{name} is a centralized method for one agent, but the problem has 5: use a decentralized method, or one agent"
+    message = (
+        f"{name} is a centralized method for one agent, but the problem has 5: use a "
+        "decentralized method, or one agent"
+    )
     with pytest.raises(ValueError, match=message):
         check_capabilities(problem, method.algorithm())
 
@@ -598,11 +883,22 @@ def test_a_setting_that_cannot_be_is_refused_by_its_name(method: Method) -> None
     ("make", "message"),
     [
         (partial(do.UMCM, optimizer="adagrad", step_size="bb"), "Adagrad has a rate"),
-        (partial(do.CDADT, preconditioner="diagonal", sketch_columns=3), "sketch_columns are those of preconditioner"),
-        (partial(do.JJOBCD, rounds=2, varsigma=3.0), "more than one round needs a varsigma that is no constant"),
-        (partial(do.Landing, step_size="fast"), "unknown step_size 'fast'; known step_sizes: constant, .*, bb, growing, 'auto'"),
+        (
+            partial(do.CDADT, preconditioner="diagonal", sketch_columns=3),
+            "sketch_columns are those of preconditioner",
+        ),
+        (
+            partial(do.JJOBCD, rounds=2, varsigma=3.0),
+            "more than one round needs a varsigma that is no constant",
+        ),
+        (
+            partial(do.Landing, step_size="fast"),
+            "unknown step_size 'fast'; known step_sizes: constant, .*, bb, growing, 'auto'",
+        ),
     ],
 )
-def test_settings_that_do_not_go_together_are_refused(make: Callable[[], Any], message: str) -> None:
+def test_settings_that_do_not_go_together_are_refused(
+    make: Callable[[], Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         make()

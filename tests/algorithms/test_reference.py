@@ -1,4 +1,5 @@
-"""DRFGT and landing against loops written from the formulas; automatic steps, averages and rounds of mixing against theirs."""
+"""DRFGT and landing against loops written from the formulas; automatic steps, averages and rounds
+of mixing against theirs."""
 
 from __future__ import annotations
 
@@ -12,7 +13,12 @@ import pytest
 
 import topologies as tp
 from decentorth import DRFGT, DRGTA, Landing, solve
-from decentorth.algorithms.common.automatic_steps import Order, resolve, tracking_aim, tracking_limit
+from decentorth.algorithms.common.automatic_steps import (
+    Order,
+    resolve,
+    tracking_aim,
+    tracking_limit,
+)
 from decentorth.algorithms.common.curvature import lipschitz
 from decentorth.algorithms.common.mixing import average, effective, mix
 from decentorth.commands.new.algorithm import Template
@@ -38,25 +44,36 @@ def streams(n: int, seed: int = 0) -> CounterStreams:
 def constants(case: Case, W: Any, x0: Array, order: Order) -> tuple[float, float]:
     eigenvalues = np.linalg.eigvalsh(W.toarray())
     gradients = [g(x0) for g in case.gradients]
-    return naive.auto_constants(case.lipschitz, x0, gradients, eigenvalues[-2], eigenvalues[0], order)
+    return naive.auto_constants(
+        case.lipschitz, x0, gradients, eigenvalues[-2], eigenvalues[0], order
+    )
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", CASES)
-def test_drfgt_is_algorithm_1_with_steps_and_penalties_of_each_agent(name: str, order: Order, kernel: Kernel) -> None:
-    """What ``auto`` leaves in the state differs from agent to agent in its last digits; here it differs in its first."""
+def test_drfgt_is_algorithm_1_with_steps_and_penalties_of_each_agent(
+    name: str, order: Order, kernel: Kernel
+) -> None:
+    """What ``auto`` leaves in the state differs from agent to agent in its last digits; here it
+    differs in its first."""
     case, W = CASES[name](), GRAPHS["erdos-renyi"](N)
     x0 = point(case.problem)
     alpha, lam = constants(case, W, x0, order)
     alphas, lams = alpha * np.linspace(0.3, 0.6, N), lam * np.linspace(1.0, 2.0, N)
     method, network = DRFGT(step_size=alpha, penalty=lam, order=order, kernel=kernel), Network(W)
     state = method.init(case.problem, network, streams(N), stack(x0, N))
-    field = np.array([naive.landing_field(x0, g(x0), p) for g, p in zip(case.gradients, lams, strict=True)])
-    state = state._replace(step_size=alphas, base=alphas, penalty=lams, tracker=field.copy(), field=field)
+    field = np.array(
+        [naive.landing_field(x0, g(x0), p) for g, p in zip(case.gradients, lams, strict=True)]
+    )
+    state = state._replace(
+        step_size=alphas, base=alphas, penalty=lams, tracker=field.copy(), field=field
+    )
     for _ in range(50):
         state = method.step(case.problem, network, streams(N), state)
-    expected = rivals.drfgt(rivals.full(case.gradients), W.toarray(), x0, alphas, 50, order=order, penalty=lams)
+    expected = rivals.drfgt(
+        rivals.full(case.gradients), W.toarray(), x0, alphas, 50, order=order, penalty=lams
+    )
     assert relative(state.x, expected.x[-1]) < 1e-12
     assert relative(state.tracker, expected.tracker[-1]) < 1e-12
 
@@ -75,9 +92,11 @@ def test_landing_is_its_iteration(name: str, rows: int) -> None:
 
 
 def test_landing_with_safe_steps() -> None:
-    """A fixed step far too large; the safe policy takes the formula's step in each iteration and stays within eps.
+    """A fixed step far too large; the safe policy takes the formula's step in each iteration and
+    stays within eps.
 
-    Steps at the edge of stability double rounding errors in each iteration or so, hence only a dozen.
+    Steps at the edge of stability double rounding errors in each iteration or so, hence only a
+    dozen.
     """
     case = CASES["procrustes"](rows=(30,))
     x0, lam, eps = point(case.problem), 4.0, 0.5
@@ -89,7 +108,9 @@ def test_landing_with_safe_steps() -> None:
         x = x - min(0.1, eta) * field
         assert naive.infeasibility(x) <= eps
     assert shortened > 6
-    result = solve(case.problem, Landing(step_size=0.1, penalty=lam, safe=True, eps=eps), x0=x0, iterations=12)
+    result = solve(
+        case.problem, Landing(step_size=0.1, penalty=lam, safe=True, eps=eps), x0=x0, iterations=12
+    )
     assert relative(result.x[0], x) < 1e-12
     assert result.history["feasibility"].max() <= eps
 
@@ -109,13 +130,22 @@ def test_template_is_its_formula(name: str) -> None:
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("name", CASES)
 def test_automatic_constants(name: str, graph: str, order: Order) -> None:
-    """Each agent's step is the formula's up to its error in the averaged Lhat^4, at most 5 % of the mean."""
+    """Each agent's step is the formula's up to its error in the averaged Lhat^4, at most 5 % of the
+    mean."""
     case, W = CASES[name](), GRAPHS[graph](N)
     x0 = point(case.problem)
     alpha, lam = constants(case, W, x0, order)
-    local = [max(L, float(np.linalg.norm(g(x0), ord=2))) for L, g in zip(case.lipschitz, case.gradients, strict=True)]
+    local = [
+        max(L, float(np.linalg.norm(g(x0), ord=2)))
+        for L, g in zip(case.lipschitz, case.gradients, strict=True)
+    ]
     step, penalty, spent = resolve(
-        DRFGT(), case.problem, Network(W), streams(N), stack(x0, N), partial(tracking_aim, Network(W), order, "auto")
+        DRFGT(),
+        case.problem,
+        Network(W),
+        streams(N),
+        stack(x0, N),
+        partial(tracking_aim, Network(W), order, "auto"),
     )
     fourth = np.array(local) ** 4
     bound = float(0.05 / np.sqrt(N) * np.std(fourth) / np.mean(fourth) + 1e-12)
@@ -157,25 +187,36 @@ LARGER: dict[str, Any] = {
 @pytest.mark.parametrize("accuracy", [1e-1, 1e-2, 1e-8])
 @pytest.mark.parametrize("graph", [*LARGER][:-1])
 def test_average_is_as_accurate_as_promised_in_as_few_rounds(graph: str, accuracy: float) -> None:
-    """No agent's error exceeds ``accuracy`` standard deviations; the degree is the least with T_t(z(1)) >= sqrt(n)/accuracy."""
+    """No agent's error exceeds ``accuracy`` standard deviations; the degree is the least with
+    T_t(z(1)) >= sqrt(n)/accuracy."""
     network = Network(LARGER[graph])
     n = network.n_agents
     rng = np.random.default_rng(5)
     eigenvalues, vectors = np.linalg.eigh(LARGER[graph].toarray())
     spike = np.zeros(n)
     spike[0] = 1e6
-    for values in (rng.standard_normal(n), 1e6 + rng.standard_normal(n), spike, vectors[:, -2], vectors[:, 0]):
+    for values in (
+        rng.standard_normal(n),
+        1e6 + rng.standard_normal(n),
+        spike,
+        vectors[:, -2],
+        vectors[:, 0],
+    ):
         before = network.rounds
         found = average(network, values, accuracy)
         rounds = network.rounds - before
         rounding = 1e-12 * np.abs(values).max()
-        np.testing.assert_array_less(np.abs(found - values.mean()), accuracy * values.std() + rounding)
+        np.testing.assert_array_less(
+            np.abs(found - values.mean()), accuracy * values.std() + rounding
+        )
         low, high = eigenvalues[0], eigenvalues[-2]
         if high - low < 1e-12:
             assert rounds == 1
         else:
             at_one = (2 - high - low) / (high - low)
-            assert rounds == max(1, math.ceil(math.acosh(math.sqrt(n) / accuracy) / math.acosh(at_one)))
+            assert rounds == max(
+                1, math.ceil(math.acosh(math.sqrt(n) / accuracy) / math.acosh(at_one))
+            )
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -189,9 +230,15 @@ def test_tracking_limit_is_that_of_all_eigenvalues(graph: str, order: Order) -> 
 
 @pytest.mark.parametrize("name", CASES)
 def test_estimated_lipschitz_constants(name: str) -> None:
-    """From gradients alone: at most the true constants (but for rounding in the differences), and within 10 % of them."""
+    """From gradients alone: at most the true constants (but for rounding in the differences), and
+    within 10 % of them."""
     case, n = CASES[name](rows=UNEVEN), len(UNEVEN)
-    problem = FunctionProblem(lambda i, x: case.values[i](x), lambda i, x: case.gradients[i](x), case.problem.constraint, n)
+    problem = FunctionProblem(
+        lambda i, x: case.values[i](x),
+        lambda i, x: case.gradients[i](x),
+        case.problem.constraint,
+        n,
+    )
     x0 = stack(point(problem), n)
     found, spent = lipschitz(problem, streams(n), x0, problem.gradient(x0))
     assert spent == 12
@@ -250,11 +297,13 @@ def averages_at_once(graph: str) -> bool:
 @rounds_of
 @every_graph
 def test_effective_bounds_the_spectrum(graph: str, rounds: int, chebyshev: bool) -> None:
-    """Of what `mix` multiplies by, found by mixing the unit vectors; equal to Chebyshev's bound on one side at least."""
+    """Of what `mix` multiplies by, found by mixing the unit vectors; equal to Chebyshev's bound on
+    one side at least."""
     network = Network(LARGER[graph])
     n = network.n_agents
     (matrix,) = mix(network, rounds, chebyshev, np.eye(n))
-    differences = np.linalg.qr(np.hstack([np.ones((n, 1)), np.eye(n)[:, 1:]]))[0][:, 1:]  # orthonormal, sums zero
+    # orthonormal, sums zero
+    differences = np.linalg.qr(np.hstack([np.ones((n, 1)), np.eye(n)[:, 1:]]))[0][:, 1:]
     others = np.linalg.eigvalsh(differences.T @ matrix @ differences)
     bound = effective(network.spectrum, rounds, chebyshev)
     assert np.all((bound.lambda_min - 1e-13 <= others) & (others <= bound.lambda_2 + 1e-13))

@@ -1,4 +1,5 @@
-"""The statements of paper 000 about RSSM: the averaging operator, the adaptive proximal map, the stationarity of its runs."""
+"""The statements of paper 000 about RSSM: the averaging operator, the adaptive proximal map, the
+stationarity of its runs."""
 
 from __future__ import annotations
 
@@ -14,7 +15,12 @@ from decentorth.problems import PCA, OrthogonalDictionaryLearning, RobustSubspac
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
 from tests.reference import naive, nonsmooth
-from tests.reference.stationarity import Averaging, largest_parameter, proximal, surrogate_stationarity
+from tests.reference.stationarity import (
+    Averaging,
+    largest_parameter,
+    proximal,
+    surrogate_stationarity,
+)
 
 BLOCKS = {
     "even": (np.array([0, 1]), np.array([2, 3]), np.array([4])),
@@ -41,7 +47,9 @@ def test_the_averaging_operator_is_its_sum_over_pairs(name: str) -> None:
     np.testing.assert_allclose(average(xi), nonsmooth.averaging(x, BLOCKS[name], xi), atol=1e-14)
     np.testing.assert_allclose(average.inverse(average(xi)), xi, atol=1e-13)
     np.testing.assert_allclose(average.inverse(x), x, atol=1e-14)
-    assert average.norm(xi) ** 2 == pytest.approx(float((average.inverse(xi) * xi).sum()), rel=1e-14)
+    assert average.norm(xi) ** 2 == pytest.approx(
+        float((average.inverse(xi) * xi).sum()), rel=1e-14
+    )
 
 
 @every
@@ -57,11 +65,14 @@ def test_its_spectrum(name: str) -> None:
 
 @every
 def test_it_averages_partial_riemannian_subgradients(name: str) -> None:
-    """Lemmas A.1 and 4.2: it commutes with the tangent projection; (21), (22) for a uniform pair."""
+    """Lemmas A.1 and 4.2: it commutes with the tangent projection; (21), (22) for a uniform
+    pair."""
     x, g, eta, blocks = feasible(), drawn(8, 5), drawn(8, 5, seed=2), BLOCKS[name]
     average, number = Averaging(x, blocks), len(blocks)
     riemannian = naive.tangent_projection(x, g)
-    np.testing.assert_allclose(average(riemannian), naive.tangent_projection(x, average(g)), atol=1e-14)
+    np.testing.assert_allclose(
+        average(riemannian), naive.tangent_projection(x, average(g)), atol=1e-14
+    )
     lifted = []
     for i, j in combinations(range(number), 2):
         columns = [*blocks[i], *blocks[j]]
@@ -79,7 +90,9 @@ def test_it_averages_partial_riemannian_subgradients(name: str) -> None:
 def test_the_proximal_map_of_a_linear_function(lam: float) -> None:
     """With two blocks A is the identity, and P(x) the polar factor of x + lam c for f = -<c, y>."""
     x, c = feasible(), 0.4 * drawn(8, 5)
-    found = proximal(lambda y: -float((c * y).sum()), lambda y: -c, Averaging(x, BLOCKS["two"]), lam)
+    found = proximal(
+        lambda y: -float((c * y).sum()), lambda y: -c, Averaging(x, BLOCKS["two"]), lam
+    )
     expected = naive.polar(x + lam * c)
     assert naive.norm(found.point - expected) < 1e-6 * lam
     assert found.stationarity == pytest.approx(naive.norm(expected - x) / lam, abs=2e-6)
@@ -97,7 +110,8 @@ PROBLEMS: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_what_proposition_46_says(name: str, seed: int) -> None:
-    """(a) the envelope; (b) stationarity at P(x) and at x; and P(x) is stationary for f + ||. - x||^2 / (2 lam)."""
+    """(a) the envelope; (b) stationarity at P(x) and at x; and P(x) is stationary for f + ||. -
+    x||^2 / (2 lam)."""
     problem = PROBLEMS[name]()
     p = problem.shape[1]
     x = feasible(6, p, seed)
@@ -126,12 +140,22 @@ def test_stationary_points_are_those_that_the_map_keeps() -> None:
     bound = float(np.linalg.eigvalsh(second)[-1])
     lam = 0.4 / (bound + 5 * bound * math.sqrt(3))
     found = proximal(
-        lambda y: float(f.value(y[None])[0]), lambda y: f.gradient(y[None])[0], Averaging(middle, blocks), lam, weak_convexity=bound
+        lambda y: float(f.value(y[None])[0]),
+        lambda y: f.gradient(y[None])[0],
+        Averaging(middle, blocks),
+        lam,
+        weak_convexity=bound,
     )
     assert found.stationarity < 1e-6
-    sparse = np.random.default_rng(3).standard_normal((200, 3)) * (np.random.default_rng(4).random((200, 3)) < 0.2)
+    sparse = np.random.default_rng(3).standard_normal((200, 3)) * (
+        np.random.default_rng(4).random((200, 3)) < 0.2
+    )
     dictionary = feasible(3, 3)
-    exact = surrogate_stationarity(OrthogonalDictionaryLearning([sparse @ dictionary.T]), dictionary, blocks)
+    exact = surrogate_stationarity(
+        OrthogonalDictionaryLearning([sparse @ dictionary.T]), dictionary, blocks
+    )
     assert exact.stationarity < 1e-6
-    near = surrogate_stationarity(OrthogonalDictionaryLearning([sparse @ dictionary.T]), feasible(3, 3, 5), blocks)
+    near = surrogate_stationarity(
+        OrthogonalDictionaryLearning([sparse @ dictionary.T]), feasible(3, 3, 5), blocks
+    )
     assert near.stationarity > 1.0

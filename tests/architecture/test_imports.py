@@ -14,7 +14,8 @@ from tests.support.source import Module, dotted, module, modules, with_places
 
 
 class Layer(NamedTuple):
-    """Some modules, and the imports that they may have besides each other and the standard library."""
+    """Some modules, and the imports that they may have besides each other and the standard
+    library."""
 
     members: tuple[str, ...]
     """Modules and packages, by their longest prefix."""
@@ -26,8 +27,14 @@ class Layer(NamedTuple):
 
 LAYERS = {
     "files": Layer(("topologies.matrix_files",), "memory text", "numpy scipy"),
-    "text": Layer(("topologies.flags", "topologies.text", "topologies.typed", "topologies.words"), "", ""),
-    "memory": Layer(("topologies.memory", "topologies.later"), "", "numpy scipy networkx cvxpy pandas pyamg yaml matplotlib"),
+    "text": Layer(
+        ("topologies.flags", "topologies.text", "topologies.typed", "topologies.words"), "", ""
+    ),
+    "memory": Layer(
+        ("topologies.memory", "topologies.later"),
+        "",
+        "numpy scipy networkx cvxpy pandas pyamg yaml matplotlib",
+    ),
     "topologies": Layer(("topologies",), "files text memory", "numpy scipy matplotlib rich"),
     "process": Layer(("decentorth.process",), "", ""),
     "protocols": Layer(("decentorth.protocols",), "lazy", "numpy"),
@@ -38,23 +45,37 @@ LAYERS = {
     "numerics": Layer(("decentorth.numerics",), "protocols", "numpy scipy threadpoolctl torch"),
     "kernels": Layer(("decentorth.numerics.kernels",), "protocols", "numpy numba"),
     "sets": Layer(("decentorth.sets",), "lazy protocols settings numerics", "numpy scipy"),
-    "data": Layer(("decentorth.data",), "lazy protocols settings files text memory", "numpy scipy sklearn pyarrow"),
+    "data": Layer(
+        ("decentorth.data",),
+        "lazy protocols settings files text memory",
+        "numpy scipy sklearn pyarrow",
+    ),
     "problems": Layer(
         ("decentorth.problems",),
         "lazy protocols settings display numerics sets data text",
         "numpy scipy sklearn jax torch autograd",
     ),
-    "algorithms": Layer(("decentorth.algorithms",), "lazy protocols settings numerics kernels text memory", "numpy"),
+    "algorithms": Layer(
+        ("decentorth.algorithms",), "lazy protocols settings numerics kernels text memory", "numpy"
+    ),
     "network": Layer(
-        ("decentorth.network",), "lazy protocols settings display numerics kernels process topologies text", "numpy scipy"
+        ("decentorth.network",),
+        "lazy protocols settings display numerics kernels process topologies text",
+        "numpy scipy",
     ),
     "mpi": Layer(
-        ("decentorth.network.transport.mpi", "decentorth.network.transport.ulfm", "decentorth.network.transport.watch"),
+        (
+            "decentorth.network.transport.mpi",
+            "decentorth.network.transport.ulfm",
+            "decentorth.network.transport.watch",
+        ),
         "protocols process",
         "numpy mpi4py",
     ),
     "running": Layer(
-        ("decentorth.running", "decentorth.stopping"), "process protocols settings display text numerics version", "numpy pandas"
+        ("decentorth.running", "decentorth.stopping"),
+        "process protocols settings display text numerics version",
+        "numpy pandas",
     ),
     "recorders": Layer(("decentorth.recorders",), "protocols", "tensorboardX mlflow pyarrow"),
     "records": Layer(
@@ -65,52 +86,77 @@ LAYERS = {
     "registry": Layer(("decentorth.registry",), "lazy settings text algorithms problems", ""),
     "api": Layer(
         ("decentorth.api",),
-        "process protocols settings display text memory registry numerics problems algorithms network running topologies records",
+        "process protocols settings display text memory registry numerics problems algorithms "
+        "network running topologies records",
         "numpy matplotlib pandas xarray",
     ),
     "estimators": Layer(
-        ("decentorth.estimators",), "api registry running network problems data sets protocols numerics", "numpy scipy sklearn"
+        ("decentorth.estimators",),
+        "api registry running network problems data sets protocols numerics",
+        "numpy scipy sklearn",
     ),
-    "theory": Layer(("decentorth.theory",), "lazy protocols settings numerics algorithms topologies memory", "numpy"),
+    "theory": Layer(
+        ("decentorth.theory",),
+        "lazy protocols settings numerics algorithms topologies memory",
+        "numpy",
+    ),
     "compare": Layer(
         ("decentorth.compare",),
-        "lazy version settings text api registry records running network numerics topologies protocols process",
+        "lazy version settings text api registry records running network numerics topologies "
+        "protocols process",
         "numpy rich matplotlib joblib threadpoolctl",
     ),
     "commands": Layer(
         ("decentorth.commands", "decentorth.run", "decentorth.__main__"),
-        "authoring version settings display text files memory process protocols numerics topologies data "
-        "problems algorithms sets network running recorders records registry api theory compare",
+        "authoring version settings display text files memory process protocols numerics "
+        "topologies data problems algorithms sets network running recorders records registry api "
+        "theory compare",
         "numpy scipy networkx yaml rich matplotlib pandas threadpoolctl",
     ),
-    "authoring": Layer(("decentorth.authoring",), "lazy protocols settings algorithms problems", ""),
+    "authoring": Layer(
+        ("decentorth.authoring",), "lazy protocols settings algorithms problems", ""
+    ),
     "top": Layer(
         ("decentorth",),
-        "process version lazy settings api registry running network algorithms problems sets data recorders",
+        "process version lazy settings api registry running network algorithms problems sets "
+        "data recorders",
         "",
     ),
 }
 ABOVE = ("api", "registry", "estimators", "compare", "commands", "top")
 """The programming interface and the layers on top of it."""
 LAZY = {
-    ("decentorth.network.transport.communicator", "mpi"): "only a run that asks for ranks loads an MPI library",
+    (
+        "decentorth.network.transport.communicator",
+        "mpi",
+    ): "only a run that asks for ranks loads an MPI library",
 }
 """Exceptions (module, layer), each inside a function, with the reason."""
 
 
 def layer_of(name: str) -> str | None:
-    owners = {member: layer for layer, (members, *_) in LAYERS.items() for member in members if f"{name}.".startswith(f"{member}.")}
+    owners = {
+        member: layer
+        for layer, (members, *_) in LAYERS.items()
+        for member in members
+        if f"{name}.".startswith(f"{member}.")
+    }
     return owners[max(owners, key=len)] if owners else None
 
 
 def imports(source: Module, names: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """(the function around it, dotted name) of everything that a module imports; ``names`` are the modules there are."""
+    """(the function around it, dotted name) of everything that a module imports; ``names`` are the
+    modules there are."""
     package = source.name if source.path.endswith("__init__.py") else source.name.rpartition(".")[0]
     for place, node in with_places(source.tree):
         if isinstance(node, ast.Import):
             yield from ((place, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1]) if node.level else ""
+            base = (
+                ".".join(package.split(".")[: len(package.split(".")) - node.level + 1])
+                if node.level
+                else ""
+            )
             start = ".".join(filter(None, (base, node.module)))
             for alias in node.names:
                 whole = f"{start}.{alias.name}"
@@ -128,7 +174,11 @@ def breaches(source: Module, names: frozenset[str]) -> list[str]:
         if other is None:
             if top in sys.stdlib_module_names or top in LAYERS[own].packages.split():
                 continue
-        elif other == own or other in LAYERS[own].layers.split() or (place and (source.name, other) in LAZY):
+        elif (
+            other == own
+            or other in LAYERS[own].layers.split()
+            or (place and (source.name, other) in LAZY)
+        ):
             continue
         found.append(f"{source.name} ({own}) imports {name} ({other or 'another package'})")
     return found
@@ -165,11 +215,19 @@ def test_the_table_keeps_the_promised_separations(layer: str, never: str) -> Non
 
 
 def circles(sources: Sequence[Module]) -> list[list[str]]:
-    """The modules that import each other in a circle, at the top, inside functions or for type checking alone."""
+    """The modules that import each other in a circle, at the top, inside functions or for type
+    checking alone."""
     names = frozenset(source.name for source in sources)
-    graph = nx.DiGraph((source.name, name) for source in sources for _, name in imports(source, names) if name in names)
+    graph = nx.DiGraph(
+        (source.name, name)
+        for source in sources
+        for _, name in imports(source, names)
+        if name in names
+    )
     alone = [[name] for name in nx.nodes_with_selfloops(graph)]
-    return alone + [sorted(circle) for circle in nx.strongly_connected_components(graph) if len(circle) > 1]
+    return alone + [
+        sorted(circle) for circle in nx.strongly_connected_components(graph) if len(circle) > 1
+    ]
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
@@ -179,7 +237,14 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 @pytest.mark.parametrize(
     ("line", "circle"),
     [
-        *((line, True) for line in ("from .first import f", "def f():\n    from .first import f", "from . import second")),
+        *(
+            (line, True)
+            for line in (
+                "from .first import f",
+                "def f():\n    from .first import f",
+                "from . import second",
+            )
+        ),
         *((line, False) for line in ("from . import third", "from .. import version")),
     ],
 )
@@ -195,7 +260,12 @@ def test_the_checker_sees_circles(line: str, circle: bool) -> None:
 
 
 def test_only_the_transport_speaks_mpi() -> None:
-    speakers = {source.name for source in modules() for _, name in imports(source, NAMES) if name.split(".")[0] == "mpi4py"}
+    speakers = {
+        source.name
+        for source in modules()
+        for _, name in imports(source, NAMES)
+        if name.split(".")[0] == "mpi4py"
+    }
     assert speakers == {"decentorth.network.transport.mpi", "decentorth.network.transport.ulfm"}
 
 
@@ -206,10 +276,22 @@ def test_only_the_transport_speaks_mpi() -> None:
         ("decentorth.algorithms.new", "import decentorth.running.loop", True),
         ("decentorth.algorithms.new", "from decentorth import api", True),
         ("decentorth.algorithms.new", "def f():\n    from mpi4py import MPI", True),
-        ("decentorth.algorithms.new", "from ..numerics.ordered_sums import norms\nfrom . import drfgt\nimport math, numpy", False),
+        (
+            "decentorth.algorithms.new",
+            "from ..numerics.ordered_sums import norms\nfrom . import drfgt\nimport math, numpy",
+            False,
+        ),
         ("decentorth.network.transport.communicator", "from .mpi import mpi_communicator", True),
-        ("decentorth.network.transport.communicator", "def f():\n    from .mpi import mpi_communicator", False),
-        ("decentorth.network.new", "def f():\n    from .transport.mpi import mpi_communicator", True),
+        (
+            "decentorth.network.transport.communicator",
+            "def f():\n    from .mpi import mpi_communicator",
+            False,
+        ),
+        (
+            "decentorth.network.new",
+            "def f():\n    from .transport.mpi import mpi_communicator",
+            True,
+        ),
         ("topologies.new", "from decentorth.protocols import Array", True),
         ("topologies.new", "from topologies.weights.checks import check_graph", False),
         ("decentorth.running.loop", "from .. import stopping", False),
@@ -221,7 +303,8 @@ def test_the_checker_sees(name: str, line: str, breach: bool) -> None:
 
 UNSAFE_IMPORTS = {"pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
 OWN_PROCESSES = {("decentorth.compare.workers", "joblib")}
-"""Modules that may use a pickling package, to send work to processes that they have started themselves."""
+"""Modules that may use a pickling package, to send work to processes that they have started
+themselves."""
 BY_NAME = {
     "decentorth._lazy",
     "decentorth.__main__",
@@ -232,14 +315,22 @@ BY_NAME = {
     "topologies",
     "topologies.later",
 }
-"""Modules that import by a name which stands in their own table; `leaving` initializes MPI for others that wait in MPI_Init."""
-IMPORTS = {"__import__", "import_module", "importlib.import_module", "resolve_name", "pkgutil.resolve_name"}
+"""Modules that import by a name which stands in their own table; `leaving` initializes MPI for
+others that wait in MPI_Init."""
+IMPORTS = {
+    "__import__",
+    "import_module",
+    "importlib.import_module",
+    "resolve_name",
+    "pkgutil.resolve_name",
+}
 EVALUATES = {"eval", "exec", "compile", *IMPORTS}
 EXECUTES = {"decentorth.registry", "decentorth.numerics.ordered_sums"}
-"""The modules that execute a file: those that the user names on the command line, and SciPy's compiled loops."""
+"""The modules that execute a file: those that the user names on the command line, and SciPy's
+compiled loops."""
 PICKLES = (
-    "bcast gather scatter allgather alltoall reduce allreduce scan exscan send recv isend irecv ssend issend bsend ibsend "
-    "sendrecv mprobe improbe"
+    "bcast gather scatter allgather alltoall reduce allreduce scan exscan send recv isend irecv "
+    "ssend issend bsend ibsend sendrecv mprobe improbe"
 ).split()
 """mpi4py's calls that pickle; those with a capital send buffers."""
 
@@ -247,7 +338,9 @@ PICKLES = (
 def unsafe(source: Module) -> list[str]:
     """The places that would run code from data: unpickling, evaluation, imports by name."""
     names = {name.split(".")[0] for _, name in imports(source, NAMES)}
-    found = sorted(name for name in names & UNSAFE_IMPORTS if (source.name, name) not in OWN_PROCESSES)
+    found = sorted(
+        name for name in names & UNSAFE_IMPORTS if (source.name, name) not in OWN_PROCESSES
+    )
     for node in ast.walk(source.tree):
         if not isinstance(node, ast.Call):
             continue
@@ -257,10 +350,15 @@ def unsafe(source: Module) -> list[str]:
         if function.endswith("exec_module") and source.name not in EXECUTES:
             found.append(function)
         for keyword in node.keywords:
-            if keyword.arg == "allow_pickle" and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False):
+            if keyword.arg == "allow_pickle" and not (
+                isinstance(keyword.value, ast.Constant) and keyword.value.value is False
+            ):
                 found.append("allow_pickle")
         *receiver, method = function.split(".")
-        on_mpi = bool(receiver) and (receiver[-1] in ("comm", "COMM_WORLD") or source.name == "decentorth.network.transport.mpi")
+        on_mpi = bool(receiver) and (
+            receiver[-1] in ("comm", "COMM_WORLD")
+            or source.name == "decentorth.network.transport.mpi"
+        )
         if method in PICKLES and on_mpi and receiver != ["self"]:
             found.append(function)
     return found
@@ -273,7 +371,9 @@ def banned_statements(source: Module) -> list[str]:
 
 
 @pytest.mark.parametrize("source", modules(), ids=lambda source: source.name)
-def test_nothing_runs_code_from_data_or_prints_below_the_command_line_or_asserts(source: Module) -> None:
+def test_nothing_runs_code_from_data_or_prints_below_the_command_line_or_asserts(
+    source: Module,
+) -> None:
     assert unsafe(source) == banned_statements(source) == []
 
 

@@ -1,6 +1,8 @@
-"""The public names do not change by accident, the version is the same everywhere, and what git knows is packed.
+"""The public names do not change by accident, the version is the same everywhere, and what git
+knows is packed.
 
-The registries name methods and the settings of problems; the tables of `test_contract` and of the pages have them all.
+The registries name methods and the settings of problems; the tables of `test_contract` and of the
+pages have them all.
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ ENTERED = {"decentorth": registry.algorithms, "decentorth.problems": registry.pr
 """The registries of modules, whose classes follow from the files that there are."""
 MODULES = (
     "decentorth",
-    *(f"decentorth.{name}" for name in "authoring compare data estimators network problems protocols recorders sets".split()),
+    *(
+        f"decentorth.{name}"
+        for name in "authoring compare data estimators network problems protocols recorders sets".split()
+    ),
     *("decentorth.stopping", "decentorth.theory", "topologies"),
 )
 
@@ -36,8 +41,12 @@ MODULES = (
 def public(name: str) -> list[str]:
     """The names that a module lists, without registered classes."""
     names = import_module(name).__all__
-    entered = {entry.__name__ for entry in ENTERED.get(name, registry.Registry("none")).entries().values()}
-    return sorted(f"{name}.{one}" for one in names if not one.startswith("_") and one not in entered)
+    entered = {
+        entry.__name__ for entry in ENTERED.get(name, registry.Registry("none")).entries().values()
+    }
+    return sorted(
+        f"{name}.{one}" for one in names if not one.startswith("_") and one not in entered
+    )
 
 
 def listed() -> str:
@@ -49,8 +58,9 @@ def test_public_names_change_only_with_their_list() -> None:
     pytest.importorskip("sklearn")
     kept, now = set(LIST.read_text(encoding="utf-8").split()), set(listed().split())
     assert now == kept, (
-        f"gone: {sorted(kept - now)}, new: {sorted(now - kept)}; where that is meant: "
-        "python -m tests.architecture.test_public_names > tests/architecture/public_names.txt, and a line in CHANGELOG.md"
+        f"gone: {sorted(kept - now)}, new: {sorted(now - kept)}; where that is meant: python -m "
+        "tests.architecture.test_public_names > tests/architecture/public_names.txt, and a line "
+        "in CHANGELOG.md"
     )
 
 
@@ -82,8 +92,20 @@ def test_condas_recipe_needs_what_the_package_needs() -> None:
 
 
 STRAYS = (
-    *("decentorth/STRAY.key", "topologies/.env", "tests/.env", "docs/id_rsa", "examples/a.npz", "stray.py"),
-    *("benchmarks/results/a.json", "docs/api/generated/a.rst", "docs/gallery/a.rst", "docs/sg_execution_times.rst"),
+    *(
+        "decentorth/STRAY.key",
+        "topologies/.env",
+        "tests/.env",
+        "docs/id_rsa",
+        "examples/a.npz",
+        "stray.py",
+    ),
+    *(
+        "benchmarks/results/a.json",
+        "docs/api/generated/a.rst",
+        "docs/gallery/a.rst",
+        "docs/sg_execution_times.rst",
+    ),
 )
 
 
@@ -91,7 +113,9 @@ STRAYS = (
 def test_nothing_stray_is_packed(tmp_path: Path) -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("needs the repository, which knows its own files")
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     tracked = {name for name in listed.stdout.splitlines() if (ROOT / name).is_file()}
     tree, tools = tmp_path / "tree", tmp_path / "tools"
     for name in tracked:
@@ -104,18 +128,24 @@ def test_nothing_stray_is_packed(tmp_path: Path) -> None:
     install = [sys.executable, "-m", "pip", "install", "-q", "--target", str(tools), *needed]
     subprocess.run(install, check=True, timeout=300)
     build = [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path / "built")]
-    subprocess.run(build, cwd=tree, env={**os.environ, "PYTHONPATH": str(tools)}, check=True, timeout=300)
+    subprocess.run(
+        build, cwd=tree, env={**os.environ, "PYTHONPATH": str(tools)}, check=True, timeout=300
+    )
 
     (wheel,) = (tmp_path / "built").glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         installed = {name for name in archive.namelist() if ".dist-info/" not in name}
     scripts = {f"decentorth/{name}" for name in tracked if name.startswith("launch/")}
-    assert installed == scripts | {name for name in tracked if name.startswith(("decentorth/", "topologies/"))}
+    assert installed == scripts | {
+        name for name in tracked if name.startswith(("decentorth/", "topologies/"))
+    }
     (source,) = (tmp_path / "built").glob("*.tar.gz")
     with tarfile.open(source) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}
     assert packed - {"PKG-INFO"} <= tracked
-    assert {name for name in tracked if not name.startswith((".ci/", ".github/", ".pre-commit"))} <= packed
+    assert {
+        name for name in tracked if not name.startswith((".ci/", ".github/", ".pre-commit"))
+    } <= packed
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""A type checker refuses a method on a problem that lacks, or whose set lacks, what the method always needs.
+"""A type checker refuses a method on a problem that lacks, or whose set lacks, what the method
+always needs.
 
-Nothing here is run. mypy checks this file with all others and reports an ignored error that does not occur, so it refuses exactly
-the lines that are marked.
+Nothing here is run. mypy checks this file with all others and reports an ignored error that does
+not occur, so it refuses exactly the lines that are marked.
 """
 
 from __future__ import annotations

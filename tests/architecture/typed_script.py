@@ -1,4 +1,5 @@
-"""A user's script, with a method, a rule, a recorder and a callback of its own, as an editor's type checker sees it.
+"""A user's script, with a method, a rule, a recorder and a callback of its own, as an editor's type
+checker sees it.
 
 Nothing here is run. mypy and pyright must accept every line.
 """
@@ -43,14 +44,32 @@ def script(A: Array, B: Array) -> None:
     """Runs with instances, classes and names, on a graph, a matrix and a name."""
     problem = Procrustes(A, B)
     W = tp.metropolis_weights(tp.ring(10))
-    rules = do.stopping.GradientNorm(1e-6, relative=True) & do.stopping.Consensus(1e-6) | do.stopping.Time(60)
-    result = do.solve(problem, do.DRFGT(step_size=1e-2, penalty=10.0), W, iterations=3000, stopping=rules)
+    rules = do.stopping.GradientNorm(1e-6, relative=True) & do.stopping.Consensus(
+        1e-6
+    ) | do.stopping.Time(60)
+    result = do.solve(
+        problem, do.DRFGT(step_size=1e-2, penalty=10.0), W, iterations=3000, stopping=rules
+    )
     assert_type(result, do.Result)
     do.solve(problem, do.DRGTA(rounds=3), nx.cycle_graph(10), stopping=1e-6, callback=print)
     do.solve(problem, do.DESTINY(), nx.cycle_graph(10), progress=True)
     do.solve(problem, do.PushPull(), tp.directed_ring(10))
-    do.solve(problem, do.DRFGT, "ring", recorders=[Collected()], seed=3, channel="loss:p=0.1", stopping=Budget(10**6))
-    do.solve(problem, "drfgt:penalty=10", "ring", x0=np.eye(20, 5), checkpoints=do.Checkpoints("folder", every="10m"))
+    do.solve(
+        problem,
+        do.DRFGT,
+        "ring",
+        recorders=[Collected()],
+        seed=3,
+        channel="loss:p=0.1",
+        stopping=Budget(10**6),
+    )
+    do.solve(
+        problem,
+        "drfgt:penalty=10",
+        "ring",
+        x0=np.eye(20, 5),
+        checkpoints=do.Checkpoints("folder", every="10m"),
+    )
     do.solve(problem, Template(step_size=1e-3), W)
     for state in do.iterate(problem, do.DRGTA(), W):
         print(state.k, state.x.shape)

@@ -25,7 +25,9 @@ from tests.support.mpi import HUNG, ROOT, run_ranks
 
 
 @pytest.mark.parametrize("command", top.COMMANDS)
-def test_every_command_is_reached_and_prints_its_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_is_reached_and_prints_its_help(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert top.main([command, "--help"]) == 0
     out, err = capsys.readouterr()
     assert (f"Usage: decentorth {command}" in out, err) == (True, "")
@@ -37,7 +39,9 @@ def test_version_and_help_name_every_command(capsys: pytest.CaptureFixture[str])
         assert capsys.readouterr().out == f"decentorth {decentorth.__version__}\n"
     assert top.main([]) == 0
     out = capsys.readouterr().out
-    assert [line.split()[0] for line in out.splitlines() if line.startswith("  ") and "--" not in line] == list(top.COMMANDS)
+    assert [
+        line.split()[0] for line in out.splitlines() if line.startswith("  ") and "--" not in line
+    ] == list(top.COMMANDS)
 
 
 @pytest.mark.parametrize(
@@ -45,18 +49,38 @@ def test_version_and_help_name_every_command(capsys: pytest.CaptureFixture[str])
     [
         (["ruun"], "decentorth: no command is called 'ruun'; did you mean run?\n"),
         (["run", "--agnets", "3"], "decentorth: unknown flag --agnets; did you mean --agents?\n"),
-        (["run", "--consensus", "1"], "decentorth: unknown flag --consensus; did you mean --consensus-tolerance?\n"),
+        (
+            ["run", "--consensus", "1"],
+            "decentorth: unknown flag --consensus; did you mean --consensus-tolerance?\n",
+        ),
         (["plot"], "decentorth plot: give the folder of at least one run"),
         (["graph", "rng:4"], "decentorth graph: unknown graph 'rng'; did you mean 'ring'?"),
         (["graph", "ring:4", "word"], "decentorth graph: unexpected 'word'"),
-        (["new", "algorithm"], "decentorth new: give a kind and a name, as in: decentorth new algorithm heavy_ball"),
-        (["replay", "--plugin", "x.py"], "decentorth: give the log first, as in: decentorth replay run.log --plugin FILE.py"),
-        (["list", "graphs", "word"], "decentorth list: unexpected 'word'; give only KIND and flags"),
-        (["list", "problem"], "decentorth list: unexpected 'problem' (kinds: problems, algorithms, "),
-        (["--install-completion", "tcsh"], "decentorth: --install-completion takes one of bash, zsh, fish, or nothing"),
+        (
+            ["new", "algorithm"],
+            "decentorth new: give a kind and a name, as in: decentorth new algorithm heavy_ball",
+        ),
+        (
+            ["replay", "--plugin", "x.py"],
+            "decentorth: give the log first, as in: decentorth replay run.log --plugin FILE.py",
+        ),
+        (
+            ["list", "graphs", "word"],
+            "decentorth list: unexpected 'word'; give only KIND and flags",
+        ),
+        (
+            ["list", "problem"],
+            "decentorth list: unexpected 'problem' (kinds: problems, algorithms, ",
+        ),
+        (
+            ["--install-completion", "tcsh"],
+            "decentorth: --install-completion takes one of bash, zsh, fish, or nothing",
+        ),
     ],
 )
-def test_mistakes_are_one_line_and_exit_code_2(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_one_line_and_exit_code_2(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert top.main(words) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
@@ -77,7 +101,9 @@ def test_an_interruption_while_a_command_is_imported_is_one_line(
 
 @pytest.mark.slow_cases("words2")
 @pytest.mark.ranks
-@pytest.mark.parametrize("words", [["ruun"], ["run", "--topology", "rng"], ["run", "--agents", "2"]])
+@pytest.mark.parametrize(
+    "words", [["ruun"], ["run", "--topology", "rng"], ["run", "--agents", "2"]]
+)
 def test_on_ranks_a_mistake_is_said_once_and_nobody_waits(words: list[str]) -> None:
     job = run_ranks(3, ["-m", "decentorth", *words])
     assert job.returncode == 2, job.report()
@@ -87,9 +113,10 @@ def test_on_ranks_a_mistake_is_said_once_and_nobody_waits(words: list[str]) -> N
 @pytest.mark.ranks
 def test_ranks_load_no_scipy_no_graph_library_and_no_command_line_library() -> None:
     code = (
-        "import sys; from decentorth.run import main; from decentorth.process.environment import rank; "
-        "code = main(['--iterations', '1', '--quiet']); heavy = {'scipy', 'scipy.sparse', 'networkx', 'rich', 'yaml'}; "
-        "sys.exit(code or 3 * bool(rank() and heavy & set(sys.modules)))"
+        "import sys; from decentorth.run import main; from decentorth.process.environment import "
+        "rank; code = main(['--iterations', '1', '--quiet']); heavy = {'scipy', 'scipy.sparse', "
+        "'networkx', 'rich', 'yaml'}; sys.exit(code or 3 * bool(rank() and heavy & "
+        "set(sys.modules)))"
     )
     job = run_ranks(2, ["-c", code])
     assert job.returncode == 0, job.report()
@@ -101,11 +128,20 @@ def test_ranks_load_no_scipy_no_graph_library_and_no_command_line_library() -> N
         ("problems", registry.problems.names()),
         ("algorithms", registry.algorithms.names()),
         ("graphs", tp.available()),
-        ("weights", [name for name in tp.available_weights() if name != "auto" and not name.startswith("lazy-")]),
+        (
+            "weights",
+            [
+                name
+                for name in tp.available_weights()
+                if name != "auto" and not name.startswith("lazy-")
+            ],
+        ),
         ("faults", list(FAULTS)),
     ],
 )
-def test_lists_have_a_sentence_for_every_name(kind: str, names: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_have_a_sentence_for_every_name(
+    kind: str, names: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert top.main(["list", kind]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     entries = KINDS[kind]()
@@ -164,12 +200,21 @@ def test_the_script_of_bash_is_installed(
     monkeypatch.setenv("HOME", "")
     assert top.main(["--install-completion", "fish"]) == 2
     assert capsys.readouterr().err.count("HOME does not name one\n") == 1
-    assert shutil.which("bash") is None or "decentorth --complete" in by_shell(f"source {path}; complete -p decentorth").stdout
+    assert (
+        shutil.which("bash") is None
+        or "decentorth --complete" in by_shell(f"source {path}; complete -p decentorth").stdout
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "words", ["decentorth", "decentorth list algorithms", "decentorth graph --help", "decentorth.run --iterations 20000"]
+    "words",
+    [
+        "decentorth",
+        "decentorth list algorithms",
+        "decentorth graph --help",
+        "decentorth.run --iterations 20000",
+    ],
 )
 def test_a_reader_that_leaves_ends_the_command(words: str) -> None:
     ended = by_shell(f"$PYTHON -m {words} | true; echo ${{PIPESTATUS[0]}}")
@@ -179,10 +224,13 @@ def test_a_reader_that_leaves_ends_the_command(words: str) -> None:
 @pytest.mark.slow
 def test_the_simulation_needs_neither_mpi4py_nor_numba_nor_matplotlib() -> None:
     code = (
-        "import sys; sys.modules.update(dict.fromkeys(('mpi4py', 'numba', 'matplotlib', 'sklearn', 'pandas', 'cvxpy', 'joblib')));"
-        "from decentorth.run import main; sys.exit(main(['--iterations', '10']))"
+        "import sys; sys.modules.update(dict.fromkeys(('mpi4py', 'numba', 'matplotlib', "
+        "'sklearn', 'pandas', 'cvxpy', 'joblib')));from decentorth.run import main; "
+        "sys.exit(main(['--iterations', '10']))"
     )
-    alone, ranks = (by_shell(f'$PYTHON -c "{code}"', **settings) for settings in ({}, {"PMI_SIZE": "2"}))
+    alone, ranks = (
+        by_shell(f'$PYTHON -c "{code}"', **settings) for settings in ({}, {"PMI_SIZE": "2"})
+    )
     assert (alone.returncode, alone.stderr) == (0, "")
     assert alone.stdout.splitlines()[-1].startswith("Stopped at the limit of 10 iterations")
     assert (ranks.returncode, ranks.stdout) == (2, "")
@@ -192,7 +240,9 @@ def test_the_simulation_needs_neither_mpi4py_nor_numba_nor_matplotlib() -> None:
 
 def by_shell(line: str, **settings: str) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "PYTHON": sys.executable, **settings}
-    return subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, env=environ, timeout=HUNG)
+    return subprocess.run(
+        ["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, env=environ, timeout=HUNG
+    )
 
 
 @pytest.mark.slow
@@ -207,7 +257,10 @@ def test_an_output_that_takes_nothing_is_one_line(words: str) -> None:
 
 @pytest.mark.slow
 def test_letters_that_the_output_lacks_are_escaped(tmp_path: Path) -> None:
-    words = f"--problem pca --data synthetic --dimension 6 --rank 2 --samples 20 --agents 4 --iterations 5 --out {tmp_path}/\u00e9"
+    words = (
+        "--problem pca --data synthetic --dimension 6 --rank 2 --samples 20 --agents 4 "
+        f"--iterations 5 --out {tmp_path}/\u00e9"
+    )
     ended = by_shell(f"$PYTHON -m decentorth run {words}", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "\\xe9" in ended.stdout
@@ -217,7 +270,10 @@ def test_letters_that_the_output_lacks_are_escaped(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are those of Linux")
 def test_memory_that_ends_in_the_iterations_is_one_line() -> None:
-    ended = by_shell("ulimit -v 2200000; $PYTHON -m decentorth run --agents 3000 --dimension 300 --rank 50 --quiet")
+    ended = by_shell(
+        "ulimit -v 2200000; $PYTHON -m decentorth run --agents 3000 --dimension 300 --rank 50 "
+        "--quiet"
+    )
     assert (ended.returncode, ended.stderr.count("\n")) == (1, 1), ended.stderr
     assert ended.stderr.startswith("decentorth: not enough memory: Unable to allocate")
 
@@ -240,7 +296,11 @@ def test_help_fits_80_columns_and_divides_no_flag_and_no_default(
     out = printed(command, [], capsys)
     assert max(map(len, out.splitlines())) <= 80
     listed = settings(RunSettings)
-    assert not [line for line in out.splitlines() if line.endswith("-") or ("[default:" in line and "]" not in line)]
+    assert not [
+        line
+        for line in out.splitlines()
+        if line.endswith("-") or ("[default:" in line and "]" not in line)
+    ]
     assert all(f"[default: {listed[name].default}]" in out for name in ("agents", "seed"))
 
 
@@ -256,28 +316,40 @@ def test_the_help_of_a_run_has_its_settings_in_groups(capsys: pytest.CaptureFixt
     assert found["Channel"] == {"--channel", "--repair", "--tracker-correction"}
     assert {"--placement", "--rank-timeout", "--on-rank-loss"} < found["Ranks"]
     assert {"--out", "--checkpoint-every", "--history-rows"} < found["Output"]
-    assert sum(map(len, found.values())) == len({name for group in Command([]).groups.values() for name in group})
+    assert sum(map(len, found.values())) == len(
+        {name for group in Command([]).groups.values() for name in group}
+    )
 
 
 @pytest.mark.slow
 def test_help_loads_neither_scipy_nor_a_library_for_command_lines() -> None:
-    code = "import sys; from decentorth.run import main; main(['--help']); print([n for n in sys.modules if n in sys.argv])"
+    code = (
+        "import sys; from decentorth.run import main; main(['--help']); print([n for n in "
+        "sys.modules if n in sys.argv])"
+    )
     done = by_shell(f'$PYTHON -c "{code}" scipy scipy.sparse networkx rich yaml')
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
 
 
 @pytest.mark.parametrize("command", ["run", "compare"])
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_help_for_every_problem(command: str, problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_for_every_problem(
+    command: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = printed(command, ["--problem", problem], capsys)
     assert f"Problem: {problem}" in text
-    assert all(f"--{name.replace('_', '-')}" in text for name in settings(registry.problems.get(problem)))
+    assert all(
+        f"--{name.replace('_', '-')}" in text for name in settings(registry.problems.get(problem))
+    )
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_help_for_every_algorithm(algorithm: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = printed("run", ["--algorithm", algorithm], capsys)
-    assert all(f"--{name.replace('_', '-')}" in text for name in settings(registry.algorithms.get(algorithm)))
+    assert all(
+        f"--{name.replace('_', '-')}" in text
+        for name in settings(registry.algorithms.get(algorithm))
+    )
 
 
 @pytest.mark.slow

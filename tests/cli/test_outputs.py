@@ -1,4 +1,5 @@
-"""The files of a run: whole or absent, bit for bit what was written, and checkpoints that are gone on from or refused."""
+"""The files of a run: whole or absent, bit for bit what was written, and checkpoints that are gone
+on from or refused."""
 
 from __future__ import annotations
 
@@ -29,7 +30,15 @@ from decentorth.commands.line.flags import InputError
 from decentorth.commands.run.command import main
 from decentorth.network.collective import AgentCollective
 from decentorth.protocols import Array, Row
-from decentorth.records.files import FINAL, HISTORY, SUMMARY, HistoryWriter, RunFolder, hold, write_final
+from decentorth.records.files import (
+    FINAL,
+    HISTORY,
+    SUMMARY,
+    HistoryWriter,
+    RunFolder,
+    hold,
+    write_final,
+)
 from decentorth.records.saved_runs import read_history, read_summary
 from decentorth.running.checkpoint import kept
 from tests.support.commands import comparable, run
@@ -54,7 +63,9 @@ def test_the_run_goes_on_in_another_folder_with_the_same_bits() -> None:
     assert run("--resume", "a", "--iterations", "300", "--out", "b") == 0
     assert run(*words, "--iterations", "300", "--out", "c") == 0
     b, c = read_summary("b"), read_summary("c")
-    same = "iterates_sha256 iterations rounds messages bytes gradients metrics steps status config W".split()
+    same = (
+        "iterates_sha256 iterations rounds messages bytes gradients metrics steps status config W"
+    ).split()
     assert {name: b[name] for name in same} == {name: c[name] for name in same}
     assert (b["resumed_from"], c["resumed_from"]) == ("a/checkpoints/000000150", None)
     assert comparable("b") == comparable("c")
@@ -65,11 +76,36 @@ def test_the_run_goes_on_in_another_folder_with_the_same_bits() -> None:
 
 @pytest.mark.slow
 def test_the_run_goes_on_where_it_is() -> None:
-    assert run(*SMALL, "--iterations", "45", "--checkpoint-every", "20", "--keep-checkpoints", "2", "--out", "a") == 0
+    assert (
+        run(
+            *SMALL,
+            "--iterations",
+            "45",
+            "--checkpoint-every",
+            "20",
+            "--keep-checkpoints",
+            "2",
+            "--out",
+            "a",
+        )
+        == 0
+    )
     assert names("a") == [40, 45]
     assert run("--resume", "a", "--iterations", "90") == 0
     assert names("a") == [80, 90]
-    assert run("--resume", "a/checkpoints/000000080", "--out", "b", "--iterations", "100", "--checkpoint-every", "1h") == 0
+    assert (
+        run(
+            "--resume",
+            "a/checkpoints/000000080",
+            "--out",
+            "b",
+            "--iterations",
+            "100",
+            "--checkpoint-every",
+            "1h",
+        )
+        == 0
+    )
     assert names("b") == [100]
     assert run(*SMALL, "--iterations", "100", "--out", "c") == 0
     assert read_summary("b")["iterates_sha256"] == read_summary("c")["iterates_sha256"]
@@ -93,7 +129,8 @@ def test_a_run_that_has_ended_is_left_as_it_was() -> None:
 def test_what_may_be_given_anew(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*SMALL, "--iterations", "50", "--checkpoint-every", "25", "--out", "a") == 0
     again = (
-        "--resume a --iterations 5000 --gradient-tolerance 1 --require-converged --record-every 3 --placement fewer-cuts --out b"
+        "--resume a --iterations 5000 --gradient-tolerance 1 --require-converged --record-every "
+        "3 --placement fewer-cuts --out b"
     )
     assert run(*again.split()) == 0
     summary = read_summary("b")
@@ -101,11 +138,20 @@ def test_what_may_be_given_anew(capsys: pytest.CaptureFixture[str]) -> None:
     assert (summary["config"]["record_every"], summary["config"]["placement"]) == (3, "fewer-cuts")
     assert main(["--resume", "a", "--print-config", "--step-size", "auto"]) == 0
     printed = yaml.safe_load(capsys.readouterr().out)
-    assert {**yaml.safe_load(Path("a/config.yaml").read_text()), "out": "a", "plot": False, "quiet": False, "record": []} | {
+    assert {
+        **yaml.safe_load(Path("a/config.yaml").read_text()),
+        "out": "a",
+        "plot": False,
+        "quiet": False,
+        "record": [],
+    } | {
         "checkpoint_every": 25,
         "keep_checkpoints": 3,
     } == printed
-    assert run("--resume", "a", *SMALL, "--iterations", "50", "--checkpoint-every", "25", "--out", "a") == 0
+    assert (
+        run("--resume", "a", *SMALL, "--iterations", "50", "--checkpoint-every", "25", "--out", "a")
+        == 0
+    )
 
 
 def test_a_number_of_agents_that_the_files_do_not_hold(capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,22 +163,49 @@ def test_a_number_of_agents_that_the_files_do_not_hold(capsys: pytest.CaptureFix
     path.write_text(json.dumps({**whole, "sha256": hashlib.sha256(canonical.encode()).hexdigest()}))
     capsys.readouterr()
     assert main(["--resume", "a"]) == 2
-    assert capsys.readouterr().err == "decentorth: the settings in a are for 1000000000 agents, its files for 10\n"
+    assert (
+        capsys.readouterr().err
+        == "decentorth: the settings in a are for 1000000000 agents, its files for 10\n"
+    )
 
 
 REFUSED = [
-    ("--resume a --step-size 0.5", "--step-size is auto in the run to resume, but 0.5 here; only --iterations,"),
+    (
+        "--resume a --step-size 0.5",
+        "--step-size is auto in the run to resume, but 0.5 here; only --iterations,",
+    ),
     ("--resume a --problem pca", "--problem is procrustes in the run to resume, but pca here"),
-    ("--resume a --config other.yaml", "--self-weight is not given in the run to resume, but 0.7 here"),
-    ("--resume a --iterations 20", "a/checkpoints/000000060 is beyond --iterations 20: give more than 60"),
-    ("--resume late --activations 20", "late/checkpoints/000000060 is beyond --activations 20: give more than 60"),
+    (
+        "--resume a --config other.yaml",
+        "--self-weight is not given in the run to resume, but 0.7 here",
+    ),
+    (
+        "--resume a --iterations 20",
+        "a/checkpoints/000000060 is beyond --iterations 20: give more than 60",
+    ),
+    (
+        "--resume late --activations 20",
+        "late/checkpoints/000000060 is beyond --activations 20: give more than 60",
+    ),
     ("--resume a --out held", "held already holds a run"),
-    ("--resume a/checkpoints/000000060", "checkpoint_every needs a folder for the run: give --out FOLDER"),
+    (
+        "--resume a/checkpoints/000000060",
+        "checkpoint_every needs a folder for the run: give --out FOLDER",
+    ),
     ("--resume plain", "plain holds no checkpoint: was checkpoint_every"),
-    ("--resume python", "the checkpoints in python were not written by this command: resume them in Python"),
+    (
+        "--resume python",
+        "the checkpoints in python were not written by this command: resume them in Python",
+    ),
     ("--config resume.yaml", "resume.yaml: a file cannot name a run to resume; give --resume a"),
-    ("--checkpoint-every 5", "--checkpoint-every: checkpoint_every needs a folder for the run: give --out FOLDER"),
-    ("--checkpoint-every 5d --out b", "checkpoint_every must be a number of iterations (100) or a time (30s, 10m, 2h), got '5d'"),
+    (
+        "--checkpoint-every 5",
+        "--checkpoint-every: checkpoint_every needs a folder for the run: give --out FOLDER",
+    ),
+    (
+        "--checkpoint-every 5d --out b",
+        "checkpoint_every must be a number of iterations (100) or a time (30s, 10m, 2h), got '5d'",
+    ),
 ]
 
 
@@ -146,12 +219,16 @@ def runs(folder: Path) -> None:
     Path("plain").mkdir()
     Path("other.yaml").write_text("self_weight: 0.7\n")
     Path("resume.yaml").write_text("resume: a\n")
-    solve(pca().problem, DRFGT(), GRAPHS["ring"](5), iterations=3, checkpoints=Checkpoints("python"))
+    solve(
+        pca().problem, DRFGT(), GRAPHS["ring"](5), iterations=3, checkpoints=Checkpoints("python")
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("runs")
-def test_what_is_refused_says_why_and_touches_nothing(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def test_what_is_refused_says_why_and_touches_nothing(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     for words, phrase in REFUSED:
         assert main(words.split()) == 2, words
@@ -168,19 +245,41 @@ def test_checkpoints_of_a_killed_run_are_not_run_over(capsys: pytest.CaptureFixt
     assert run(*words) == 0
     Path("a/summary.json").unlink()
     assert run(*words) == 2
-    assert "a holds the checkpoints of a run that did not end; continue with --resume a" in capsys.readouterr().err
+    assert (
+        "a holds the checkpoints of a run that did not end; continue with --resume a"
+        in capsys.readouterr().err
+    )
     assert names("a") == [20, 40]
     assert run(*words, "--overwrite") == 0
     assert names("a") == [20, 40]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGUSR1, None)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGUSR1, None)]
+)
 def test_signals(number: signal.Signals, code: int | None) -> None:
-    words = [sys.executable, "-m", "decentorth.run", *SMALL, "--iterations", "100000000", "--checkpoint-every", "1h", "--out", "a"]
+    words = [
+        sys.executable,
+        "-m",
+        "decentorth.run",
+        *SMALL,
+        "--iterations",
+        "100000000",
+        "--checkpoint-every",
+        "1h",
+        "--out",
+        "a",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        until(lambda: Path("a/history.csv").is_file() and Path("a/history.csv").read_text().count("\n") > 9, process=process)
+        until(
+            lambda: (
+                Path("a/history.csv").is_file()
+                and Path("a/history.csv").read_text().count("\n") > 9
+            ),
+            process=process,
+        )
         process.send_signal(number)
         until(lambda: names("a"), process=process)
         if code is None:
@@ -231,11 +330,19 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
         (9000, "10", "31", "Diverged: "),
     ],
 )
-def test_a_terminal_has_whole_counts_and_a_coloured_end(iterations: int, step: str, colour: str, end: str) -> None:
-    words = f"run --problem pca --gradient-tolerance 1e-4 --iterations {iterations} --step-size {step}"
+def test_a_terminal_has_whole_counts_and_a_coloured_end(
+    iterations: int, step: str, colour: str, end: str
+) -> None:
+    words = (
+        f"run --problem pca --gradient-tolerance 1e-4 --iterations {iterations} --step-size {step}"
+    )
     said = on_terminal(words)
     assert f"\x1b[1;{colour}m{end}" in said
-    bars = [line for line in ESCAPES.sub("", said).replace("\r", "\n").splitlines() if "  consensus " in line]
+    bars = [
+        line
+        for line in ESCAPES.sub("", said).replace("\r", "\n").splitlines()
+        if "  consensus " in line
+    ]
     assert bars or colour == "31"
     for bar in bars:
         assert re.match(rf" *\d+/{iterations} ", bar)
@@ -253,8 +360,11 @@ def row(k: int, values: Mapping[str, float], seconds: float = 0.5) -> Row:
     return Row(k, 2 * k, 20 * k, 16_000 * k, k + 1, seconds, values)
 
 
-def written(path: Path, rows: Iterable[Row], earlier: Sequence[Row] = (), source: Path | None = None) -> list[str]:
-    """The lines of the history of a run, or of one that goes on with what memory kept of ``earlier`` rows."""
+def written(
+    path: Path, rows: Iterable[Row], earlier: Sequence[Row] = (), source: Path | None = None
+) -> list[str]:
+    """The lines of the history of a run, or of one that goes on with what memory kept of
+    ``earlier`` rows."""
     writer = HistoryWriter(path, earlier, source)
     for one in rows:
         writer.record(one)
@@ -263,16 +373,44 @@ def written(path: Path, rows: Iterable[Row], earlier: Sequence[Row] = (), source
 
 
 @profile(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
-@given(values=st.lists(st.tuples(st.floats(), st.floats(), st.integers(0, 2**62)), min_size=1, max_size=5))
-def test_history_reads_back_bit_for_bit(tmp_path: Path, values: list[tuple[float, float, int]]) -> None:
+@given(
+    values=st.lists(
+        st.tuples(st.floats(), st.floats(), st.integers(0, 2**62)), min_size=1, max_size=5
+    )
+)
+def test_history_reads_back_bit_for_bit(
+    tmp_path: Path, values: list[tuple[float, float, int]]
+) -> None:
     metrics = [{"objective": np.float64(a), "error": b} for a, b, _ in values]
-    written(tmp_path / HISTORY, [Row(k, k, count, count, k, np.float64(b), metrics[k]) for k, (_, b, count) in enumerate(values)])
+    written(
+        tmp_path / HISTORY,
+        [
+            Row(k, k, count, count, k, np.float64(b), metrics[k])
+            for k, (_, b, count) in enumerate(values)
+        ],
+    )
     history = read_history(tmp_path)
-    assert list(history) == ["iteration", "rounds", "messages", "bytes", "gradients", "seconds", "objective", "error"]
+    assert list(history) == [
+        "iteration",
+        "rounds",
+        "messages",
+        "bytes",
+        "gradients",
+        "seconds",
+        "objective",
+        "error",
+    ]
     expected = np.array([[a, b] for a, b, _ in values])
-    for name, column in (("objective", expected[:, 0]), ("error", expected[:, 1]), ("seconds", expected[:, 1])):
+    for name, column in (
+        ("objective", expected[:, 0]),
+        ("error", expected[:, 1]),
+        ("seconds", expected[:, 1]),
+    ):
         canonical = np.where(np.isnan(column), np.nan, column)
-        assert np.where(np.isnan(history[name]), np.nan, history[name]).tobytes() == canonical.tobytes()
+        assert (
+            np.where(np.isnan(history[name]), np.nan, history[name]).tobytes()
+            == canonical.tobytes()
+        )
     assert history["bytes"].tolist() == [count for _, _, count in values]
     assert history["bytes"].dtype == np.int64
 
@@ -287,7 +425,9 @@ def test_each_row_is_on_disk_when_it_is_recorded(tmp_path: Path) -> None:
     writer.close()
 
 
-def test_a_line_cut_short_is_left_out_with_a_note(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_line_cut_short_is_left_out_with_a_note(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     written(tmp_path / HISTORY, [row(k, {"objective": 0.1 * k}) for k in range(4)])
     whole = (tmp_path / HISTORY).read_bytes()
     for length in range(whole.rindex(b"\n", 0, -1) + 2, len(whole)):
@@ -299,7 +439,9 @@ def test_a_line_cut_short_is_left_out_with_a_note(tmp_path: Path, caplog: pytest
 
 
 @pytest.mark.parametrize("last", ["row", "finish", "copy"])
-def test_rows_that_the_disk_did_not_take_are_written_when_it_does(last: str, tmp_path: Path) -> None:
+def test_rows_that_the_disk_did_not_take_are_written_when_it_does(
+    last: str, tmp_path: Path
+) -> None:
     rows = [row(k, {"objective": 1.0 / (k + 1)}) for k in range(9)]
     writer = HistoryWriter(tmp_path / HISTORY)
     for one in rows[:4]:
@@ -324,8 +466,15 @@ def test_the_history_is_kept_whole_where_memory_kept_every_second_row(tmp_path: 
     history = tmp_path / HISTORY
     whole, thinned = written(history, rows), rows[:8:2]
     assert written(tmp_path / "again.csv", [rows[7]], thinned, history) == [*whole[:8], whole[8]]
-    assert written(tmp_path / "again.csv", [rows[7]], thinned, tmp_path / "missing.csv") == [whole[0], *whole[1:8:2], whole[8]]
-    assert written(tmp_path / "other.csv", [], [rows[0]._replace(seconds=3.0)], history) == [whole[0], "0,0,0,0,1,3.0,1.0"]
+    assert written(tmp_path / "again.csv", [rows[7]], thinned, tmp_path / "missing.csv") == [
+        whole[0],
+        *whole[1:8:2],
+        whole[8],
+    ]
+    assert written(tmp_path / "other.csv", [], [rows[0]._replace(seconds=3.0)], history) == [
+        whole[0],
+        "0,0,0,0,1,3.0,1.0",
+    ]
     assert written(history, [], thinned, history) == whole[:8]
 
 
@@ -342,8 +491,16 @@ def test_what_a_killed_run_was_writing_goes_with_the_next_run(tmp_path: Path) ->
         (HISTORY, None, r"history\.csv does not exist; is .* the folder of a run"),
         (HISTORY, "", "not a history"),
         (HISTORY, "a,b\n1,2\n", "its first line must begin with iteration,rounds"),
-        (HISTORY, "iteration,rounds,messages,bytes,gradients,seconds\n1,2\n", "line 2: 6 values expected, got 2"),
-        (HISTORY, "iteration,rounds,messages,bytes,gradients,seconds\n1,2,3,4,5,x\n", "column seconds: could not convert"),
+        (
+            HISTORY,
+            "iteration,rounds,messages,bytes,gradients,seconds\n1,2\n",
+            "line 2: 6 values expected, got 2",
+        ),
+        (
+            HISTORY,
+            "iteration,rounds,messages,bytes,gradients,seconds\n1,2,3,4,5,x\n",
+            "column seconds: could not convert",
+        ),
         (SUMMARY, '{"a":', "not well-formed JSON"),
         (SUMMARY, "[1]", "must hold a mapping, got list"),
     ],
@@ -357,9 +514,14 @@ def test_errors_name_the_file(tmp_path: Path, name: str, text: str | None, phras
 
 
 @pytest.mark.slow
-def test_no_command_replaces_a_file_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_command_replaces_a_file_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    small = "run --problem pca --data synthetic --dimension 4 --rank 2 --samples 9 --agents 3 --iterations 3 --quiet"
+    small = (
+        "run --problem pca --data synthetic --dimension 4 --rank 2 --samples 9 --agents 3 "
+        "--iterations 3 --quiet"
+    )
     assert decentorth(f"{small} --out whole".split()) == 0
     asynchronous = small.replace("--iterations 3", "--algorithm asynchronous_drfgt --activations 9")
     for words, files in {
@@ -396,7 +558,15 @@ def test_a_run_removes_no_checkpoints_but_those_of_runs(tmp_path: Path) -> None:
 
 def test_summary_is_strict_json_and_reads_back(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "a" / "b", "agents: 1\n")
-    values = {"x": np.float64(0.1), "n": np.int64(3), "none": None, "inf": math.inf, "nan": [math.nan], "t": (1, 2), "ok": True}
+    values = {
+        "x": np.float64(0.1),
+        "n": np.int64(3),
+        "none": None,
+        "inf": math.inf,
+        "nan": [math.nan],
+        "t": (1, 2),
+        "ok": True,
+    }
     folder.write_summary({"metrics": values})
     assert (tmp_path / "a" / "b" / "config.yaml").read_text() == "agents: 1\n"
     expected = {"x": 0.1, "n": 3, "none": None, "inf": None, "nan": [None], "t": [1, 2], "ok": True}
@@ -409,7 +579,10 @@ def test_a_folder_that_holds_a_run_is_refused_unless_it_is_to_be_replaced(tmp_pa
     for stale in (FINAL, HISTORY, "history.png"):
         (tmp_path / stale).write_text("old")
     (tmp_path / "mine.txt").write_text("kept")
-    with pytest.raises(InputError, match=r"already holds a run \(summary.json\); choose another --out or give --overwrite"):
+    with pytest.raises(
+        InputError,
+        match=r"already holds a run \(summary.json\); choose another --out or give --overwrite",
+    ):
         RunFolder(tmp_path, "agents: 2\n")
     assert (tmp_path / "config.yaml").read_text() == "agents: 1\n"
     RunFolder(tmp_path, "agents: 2\n", overwrite=True)
@@ -418,11 +591,16 @@ def test_a_folder_that_holds_a_run_is_refused_unless_it_is_to_be_replaced(tmp_pa
 
 
 def test_a_place_that_cannot_be_written_to_is_refused_before_work(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"run has [\d.]+ .B free, and final.npz needs 900 TB; choose another --out"):
+    with pytest.raises(
+        InputError,
+        match=r"run has [\d.]+ .B free, and final.npz needs 900 TB; choose another --out",
+    ):
         RunFolder(tmp_path / "run", "", needed=9 * 10**14)
 
 
-def written_on_ranks(folder: RunFolder, bounds: Sequence[int], arrays: Mapping[str, Array]) -> list[str]:
+def written_on_ranks(
+    folder: RunFolder, bounds: Sequence[int], arrays: Mapping[str, Array]
+) -> list[str]:
     def write(communicator: ThreadCommunicator) -> str:
         own = slice(*bounds[communicator.rank : communicator.rank + 2])
         blocks = {name: array[own] for name, array in arrays.items()}
@@ -451,7 +629,9 @@ def test_a_file_that_fails_half_way_leaves_the_old_one_whole(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("bounds", [(0, 7), (0, 1, 3, 7)])
-def test_final_arrays_are_the_ranks_blocks_in_agent_order(tmp_path: Path, bounds: tuple[int, ...]) -> None:
+def test_final_arrays_are_the_ranks_blocks_in_agent_order(
+    tmp_path: Path, bounds: tuple[int, ...]
+) -> None:
     rng = np.random.default_rng(1)
     arrays = {"x": rng.standard_normal((7, 5, 2)), "part": rng.standard_normal((7, 10))[:, 2:9]}
     assert set(written_on_ranks(RunFolder(tmp_path, ""), bounds, arrays)) == {""}

@@ -1,4 +1,5 @@
-"""Figures and HTML reports carry exactly the numbers of the runs; a report opens without a network."""
+"""Figures and HTML reports carry exactly the numbers of the runs; a report opens without a
+network."""
 
 from __future__ import annotations
 
@@ -22,19 +23,39 @@ from scipy.linalg import subspace_angles
 from decentorth.commands.demo import main as demo
 from decentorth.commands.line.flags import InputError
 from decentorth.commands.plot.agents import plot_agents
-from decentorth.commands.plot.command import PANELS, figure, labels_of, main, plot_histories, read_configuration
+from decentorth.commands.plot.command import (
+    PANELS,
+    figure,
+    labels_of,
+    main,
+    plot_histories,
+    read_configuration,
+)
 from decentorth.commands.plot.player import HASH, SCRIPT
 from decentorth.commands.run.command import main as solve
 from decentorth.protocols import Row
 from decentorth.records.files import RunFolder
 from decentorth.records.saved_runs import final_points, read_history
 
-KEYS = ("local_gradient_sum", "gradient_norm", "consensus_error", "distance_to_manifold", "consensus_rms", "feasibility")
+KEYS = (
+    "local_gradient_sum",
+    "gradient_norm",
+    "consensus_error",
+    "distance_to_manifold",
+    "consensus_rms",
+    "feasibility",
+)
 
 
 def history(scale: float, rows: int = 30, keys: tuple[str, ...] = KEYS) -> dict[str, NDArray[Any]]:
     k = np.arange(rows)
-    columns: dict[str, NDArray[Any]] = {"iteration": k, "rounds": 2 * k, "bytes": 16_000 * k, "gradients": k, "seconds": 0.25 * k}
+    columns: dict[str, NDArray[Any]] = {
+        "iteration": k,
+        "rounds": 2 * k,
+        "bytes": 16_000 * k,
+        "gradients": k,
+        "seconds": 0.25 * k,
+    }
     return columns | {name: scale * (place + 1) / (1.0 + k) for place, name in enumerate(keys)}
 
 
@@ -44,7 +65,11 @@ def metrics(axes: Axes) -> list[str]:
 
 @pytest.mark.parametrize(
     ("against", "column", "x_scale", "y_scale"),
-    [("iterations", "iteration", "log", "log"), ("gradients", "gradients", "linear", "log"), ("bytes", "bytes", "log", "linear")],
+    [
+        ("iterations", "iteration", "log", "log"),
+        ("gradients", "gradients", "linear", "log"),
+        ("bytes", "bytes", "log", "linear"),
+    ],
 )
 def test_lines_are_the_columns_and_each_run_has_its_own_dashes_and_label(
     against: Any, column: str, x_scale: Any, y_scale: Any
@@ -77,7 +102,10 @@ def test_logarithmic_limits_hold_everything_positive_and_the_guide_has_slope_min
             assert low < y.min() <= y.max() < high < 1e3
         assert axes.get_xlim() == pytest.approx((1, 29))
         (guide,) = guides(axes)
-        x, y = np.log(np.asarray(guide.get_xdata(), float)), np.log(np.asarray(guide.get_ydata(), float))
+        x, y = (
+            np.log(np.asarray(guide.get_xdata(), float)),
+            np.log(np.asarray(guide.get_ydata(), float)),
+        )
         assert (y[1] - y[0]) / (x[1] - x[0]) == pytest.approx(-1.0, rel=1e-12)
         assert low < np.exp(y[1]) < np.exp(y[0]) < high
     assert not any(map(guides, plot_histories({"a": run}, x="log").axes))
@@ -89,7 +117,10 @@ def guides(axes: Axes) -> list[Any]:
 
 def test_what_is_not_above_zero_has_a_linear_axis_or_says_so() -> None:
     run = history(1.0, keys=("objective",))
-    scales = [plot_histories({"a": run | {"objective": sign * run["objective"]}}).axes[0].get_yscale() for sign in (1, -1)]
+    scales = [
+        plot_histories({"a": run | {"objective": sign * run["objective"]}}).axes[0].get_yscale()
+        for sign in (1, -1)
+    ]
     assert scales == ["log", "linear"]
     flat = plot_histories({"a": history(1.0) | {"consensus_error": np.zeros(30)}})
     flat.canvas.draw()
@@ -97,7 +128,8 @@ def test_what_is_not_above_zero_has_a_linear_axis_or_says_so() -> None:
 
 
 def boxes(drawn: Figure) -> list[tuple[str, Any]]:
-    """Where tick labels, axis labels, legends and titles lie, and the frame of each panel for those outside it."""
+    """Where tick labels, axis labels, legends and titles lie, and the frame of each panel for those
+    outside it."""
     canvas: Any = FigureCanvasAgg(drawn)
     canvas.draw()
     found: list[tuple[str, Any]] = [(text, each) for each in drawn.legends for text in ["legend"]]
@@ -108,29 +140,56 @@ def boxes(drawn: Figure) -> list[tuple[str, Any]]:
             for tick in axis.get_major_ticks()
             if low <= tick.get_loc() <= high
         ]
-        texts = [*ticks, axes.xaxis.label, axes.yaxis.label, axes.xaxis.get_offset_text(), axes.yaxis.get_offset_text(), axes.title]
+        texts = [
+            *ticks,
+            axes.xaxis.label,
+            axes.yaxis.label,
+            axes.xaxis.get_offset_text(),
+            axes.yaxis.get_offset_text(),
+            axes.title,
+        ]
         legend = axes.get_legend()
         kept = [text for text in texts if text.get_visible() and text.get_text()]
-        found += [(text.get_text(), text) for text in kept] + ([] if legend is None else [("legend of a panel", legend)])
+        found += [(text.get_text(), text) for text in kept] + (
+            [] if legend is None else [("legend of a panel", legend)]
+        )
     renderer = canvas.get_renderer()
-    return [(name, thing.get_window_extent(renderer)) for name, thing in found] + [("panel", axes.bbox) for axes in drawn.axes]
+    return [(name, thing.get_window_extent(renderer)) for name, thing in found] + [
+        ("panel", axes.bbox) for axes in drawn.axes
+    ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("width", "x_scale", "against", "runs"),
-    [("column", "linear", "bytes", 4), ("column", "log", "iterations", 1), ("page", "linear", "seconds", 6)],
+    [
+        ("column", "linear", "bytes", 4),
+        ("column", "log", "iterations", 1),
+        ("page", "linear", "seconds", 6),
+    ],
 )
-def test_nothing_overlaps_and_widths_are_those_of_papers(width: Any, x_scale: Any, against: Any, runs: int) -> None:
+def test_nothing_overlaps_and_widths_are_those_of_papers(
+    width: Any, x_scale: Any, against: Any, runs: int
+) -> None:
     long = {
-        f"drfgt, step size {0.1 * i:.3g}, penalty 10, adapt-then-combine, some more words to be wrapped": i for i in range(1, runs)
+        f"drfgt, step size {0.1 * i:.3g}, penalty 10, adapt-then-combine, some more words to be "
+        "wrapped": i
+        for i in range(1, runs)
     }
     drawn = plot_histories(
         {name: history(2.0**i) for name, i in ({"drgta": 0} | long).items()},
         against=against,
         width=width,
         x=x_scale,
-        metrics=["gradient_norm", "consensus_error", "consensus_rms", "feasibility", "distance_to_manifold"] if runs == 4 else None,
+        metrics=[
+            "gradient_norm",
+            "consensus_error",
+            "consensus_rms",
+            "feasibility",
+            "distance_to_manifold",
+        ]
+        if runs == 4
+        else None,
     )
     assert drawn.get_figwidth() == {"column": 3.5, "page": 7.16}[width]
     placed = boxes(drawn)
@@ -155,24 +214,34 @@ def test_fonts_are_embedded_as_publishers_take_them(tmp_path: Path) -> None:
 
 
 def test_panels_follow_the_metrics_that_are_there() -> None:
-    assert [metrics(axes) for axes in plot_histories({"a": history(1.0, keys=("objective",))}).axes] == [["objective"]]
+    assert [
+        metrics(axes) for axes in plot_histories({"a": history(1.0, keys=("objective",))}).axes
+    ] == [["objective"]]
     chosen = plot_histories({"a": history(1.0)}, metrics=["distance_to_manifold", "gradient_norm"])
     assert [metrics(axes) for axes in chosen.axes] == [["distance_to_manifold"], ["gradient_norm"]]
-    with pytest.raises(InputError, match=r"no run has the metric 'gradientnorm' .*did you mean 'gradient_norm'\?"):
+    with pytest.raises(
+        InputError, match=r"no run has the metric 'gradientnorm' .*did you mean 'gradient_norm'\?"
+    ):
         plot_histories({"a": history(1.0)}, metrics=["gradientnorm"])
     with pytest.raises(InputError, match="nothing to plot"):
         plot_histories({})
 
 
 BASE = {"problem": "pca", "algorithm": "drfgt", "step_size": 0.1, "seed": 0}
-DRFGT, DRGTA = BASE | {"safe": False, "record_every": 1}, BASE | {"algorithm": "drgta", "rounds": 3, "step_size": 0.2}
+DRFGT, DRGTA = (
+    BASE | {"safe": False, "record_every": 1},
+    BASE | {"algorithm": "drgta", "rounds": 3, "step_size": 0.2},
+)
 
 
 @pytest.mark.parametrize(
     ("runs", "labels"),
     [
         ([BASE, BASE | {"algorithm": "landing"}], ["drfgt", "landing"]),
-        ([BASE, BASE | {"step_size": 0.2, "seed": 1}], ["step size 0.1, seed 0", "step size 0.2, seed 1"]),
+        (
+            [BASE, BASE | {"step_size": 0.2, "seed": 1}],
+            ["step size 0.1, seed 0", "step size 0.2, seed 1"],
+        ),
         ([BASE, BASE], ["0", "1"]),
         ([BASE, BASE, BASE | {"seed": 1}], ["seed 0, 0", "seed 0, 1", "seed 1"]),
         ([BASE, BASE | {"eps": 0.5}], ["0", "eps 0.5"]),
@@ -180,7 +249,9 @@ DRFGT, DRGTA = BASE | {"safe": False, "record_every": 1}, BASE | {"algorithm": "
         ([DRFGT, DRGTA, DRGTA | {"rounds": 1}], ["drfgt", "drgta, rounds 3", "drgta, rounds 1"]),
     ],
 )
-def test_labels_say_what_differs_and_nothing_else(runs: list[dict[str, Any]], labels: list[str]) -> None:
+def test_labels_say_what_differs_and_nothing_else(
+    runs: list[dict[str, Any]], labels: list[str]
+) -> None:
     assert list(labels_of({str(place): run for place, run in enumerate(runs)}).values()) == labels
 
 
@@ -198,7 +269,9 @@ def test_command_draws_folders(folder: Path, capsys: pytest.CaptureFixture[str])
     assert main(["a"]) == 0
     assert capsys.readouterr().out == "a/history.png\n"
     assert Path("a/history.png").read_bytes().startswith(b"\x89PNG")
-    assert main("a b --out f.svg --against bytes --metrics gradient_norm,consensus_error".split()) == 0
+    assert (
+        main("a b --out f.svg --against bytes --metrics gradient_norm,consensus_error".split()) == 0
+    )
     assert b"<svg" in Path("f.svg").read_bytes()
     assert main("a b --out f.pdf --labels A,B --width page --y linear".split()) == 0
     assert Path("f.pdf").read_bytes().startswith(b"%PDF")
@@ -210,7 +283,10 @@ def test_command_draws_folders(folder: Path, capsys: pytest.CaptureFixture[str])
         ([], "give the folder of at least one run"),
         (["a", "b"], "several runs go into one figure: say where with --out"),
         (["a", "--agents", "consensus", "--guide"], "--guide has no effect with --agents"),
-        (["a", "--labels", "x,y"], "give one label for each run, all different, 1 in all; got x, y"),
+        (
+            ["a", "--labels", "x,y"],
+            "give one label for each run, all different, 1 in all; got x, y",
+        ),
         (["a", "--guide"], "give --x log"),
         (["nowhere"], "is nowhere the folder of a run?"),
         (["a", "--against", "byte"], "did you mean 'bytes'?"),
@@ -219,7 +295,9 @@ def test_command_draws_folders(folder: Path, capsys: pytest.CaptureFixture[str])
     ],
 )
 @pytest.mark.usefixtures("folder")
-def test_errors_of_the_command(capsys: pytest.CaptureFixture[str], tokens: list[str], phrase: str) -> None:
+def test_errors_of_the_command(
+    capsys: pytest.CaptureFixture[str], tokens: list[str], phrase: str
+) -> None:
     make(Path("a"), "seed: 0\n", 1.0)
     assert main(tokens) == 2
     error = capsys.readouterr().err
@@ -244,7 +322,11 @@ def test_colours_are_the_errors_of_the_final_points() -> None:
     }
     for quantity in ("consensus", "feasibility"):
         drawn = plot_agents("a", read_configuration("a"), quantity)
-        coloured = [np.asarray(c.get_array()) for c in drawn.axes[0].collections if c.get_array() is not None]
+        coloured = [
+            np.asarray(c.get_array())
+            for c in drawn.axes[0].collections
+            if c.get_array() is not None
+        ]
         (found,) = [values for values in coloured if values.shape == (6,)]
         np.testing.assert_allclose(found, expected[quantity], rtol=1e-12)
     assert main(["a", "--agents", "consensus"]) == 0
@@ -253,7 +335,10 @@ def test_colours_are_the_errors_of_the_final_points() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_what_cannot_be_drawn_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    flags = "--topology one_peer_exponential --agents 8 --step-size 1e-3 --penalty 10 --iterations 2 --quiet --out b"
+    flags = (
+        "--topology one_peer_exponential --agents 8 --step-size 1e-3 --penalty 10 --iterations 2 "
+        "--quiet --out b"
+    )
     assert solve(flags.split()) == 0
     for tokens, said in (
         (["b", "--agents", "consensus"], "changes over time"),
@@ -264,8 +349,10 @@ def test_what_cannot_be_drawn_is_said(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 RUNS = {
-    "a": "--problem pca --data synthetic --topology torus:3x3 --agents 9 --iterations 20 --record-agents",
-    "b": "--problem pca --data synthetic --agents 9 --topology torus:3x3 --iterations 20 --algorithm deepca",
+    "a": "--problem pca --data synthetic --topology torus:3x3 --agents 9 --iterations 20 "
+    "--record-agents",
+    "b": "--problem pca --data synthetic --agents 9 --topology torus:3x3 --iterations 20 --algorithm "
+    "deepca",
 }
 HOSTILE = "</td><script>document.title='broken'</script>,<!--b"
 
@@ -276,7 +363,19 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, flags in RUNS.items():
         assert solve([*flags.split(), "--quiet", "--out", str(found / name)]) == 0
     assert main([str(found / "a"), "--html", str(found / "a.html")]) == 0
-    assert main([str(found / "a"), str(found / "b"), "--labels", HOSTILE, "--html", str(found / "both.html")]) == 0
+    assert (
+        main(
+            [
+                str(found / "a"),
+                str(found / "b"),
+                "--labels",
+                HOSTILE,
+                "--html",
+                str(found / "both.html"),
+            ]
+        )
+        == 0
+    )
     return found
 
 
@@ -291,13 +390,19 @@ def animation(report: Path) -> Any:
 
 
 def pictures(page: str) -> list[str]:
-    return [base64.b64decode(data).decode() for data in re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page)]
+    return [
+        base64.b64decode(data).decode()
+        for data in re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page)
+    ]
 
 
 @pytest.mark.slow
 def test_the_report_has_the_numbers_of_the_run(reports: Path) -> None:
     found = rows((reports / "a.html").read_text())
-    history, summary = read_history(reports / "a"), json.loads((reports / "a" / "summary.json").read_text())
+    history, summary = (
+        read_history(reports / "a"),
+        json.loads((reports / "a" / "summary.json").read_text()),
+    )
     for name in ("rounds", "bytes", "iterates_sha256"):
         assert found[name.replace("_", " ")] == [str(summary[name])]
     assert float(found["gradient norm"][0]) == pytest.approx(history["gradient_norm"][-1], rel=1e-6)
@@ -312,8 +417,13 @@ def test_it_draws_curves_and_graphs_and_marks_where_runs_differ(reports: Path) -
     both = pictures(page)
     assert len(both) == 5 + 2
     for drawn in both[:5]:
-        assert {"objective", "gradient_norm", "consensus_error"} <= set(re.findall(r'<g id="([^"]+)"', drawn))
-    assert all("consensus error" in drawn or "bar x" in drawn or "PathCollection" in drawn for drawn in both[5:])
+        assert {"objective", "gradient_norm", "consensus_error"} <= set(
+            re.findall(r'<g id="([^"]+)"', drawn)
+        )
+    assert all(
+        "consensus error" in drawn or "bar x" in drawn or "PathCollection" in drawn
+        for drawn in both[5:]
+    )
 
 
 def test_nothing_is_loaded_from_elsewhere_and_labels_cannot_break_out(reports: Path) -> None:
@@ -323,7 +433,8 @@ def test_nothing_is_loaded_from_elsewhere_and_labels_cannot_break_out(reports: P
         assert not re.search(r"""(?:src|href)=["'](?!data:)""", text)
         scripts = re.findall(r"<script[^>]*>(.*?)</script>", text, re.S)
         assert scripts.count(SCRIPT) == 1
-        assert all(json.loads(one) for one in scripts if one != SCRIPT)  # numbers of a run, which are not executed
+        # numbers of a run, which are not executed
+        assert all(json.loads(one) for one in scripts if one != SCRIPT)
         assert f"script-src '{HASH}'" in text
         assert "<!--" not in text
     assert html.escape(HOSTILE.split(",")[0]) in (reports / "both.html").read_text()
@@ -334,7 +445,9 @@ def test_agents_are_recorded_over_the_iterations(reports: Path) -> None:
     agents = np.stack([history[f"agent_{agent}"] for agent in range(9)], axis=1)
     np.testing.assert_allclose(agents.sum(axis=1), history["consensus_error"], rtol=1e-12)
     x = final_points(reports / "a")
-    np.testing.assert_allclose(agents[-1], np.linalg.norm(x - x.mean(axis=0), axis=(1, 2)), rtol=1e-12)
+    np.testing.assert_allclose(
+        agents[-1], np.linalg.norm(x - x.mean(axis=0), axis=(1, 2)), rtol=1e-12
+    )
 
 
 def test_the_angles_of_subspaces_are_recorded_and_played(reports: Path) -> None:
@@ -345,21 +458,29 @@ def test_the_angles_of_subspaces_are_recorded_and_played(reports: Path) -> None:
         assert angle == pytest.approx(subspace_angles(x[agent], mean)[0], rel=1e-9)
     played = animation(reports / "a.html")
     assert played["points"] is None
-    assert played["angle"][-1][0] == pytest.approx(np.degrees(history["agent_0_angle"][-1]), rel=1e-5)
+    assert played["angle"][-1][0] == pytest.approx(
+        np.degrees(history["agent_0_angle"][-1]), rel=1e-5
+    )
     assert len(played["edges"]) == 18
 
 
-def test_a_demonstration_plays_the_points_of_its_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_demonstration_plays_the_points_of_its_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert demo([str(tmp_path / "d")]) == 0
     assert str(tmp_path / "d" / "demo.html") in capsys.readouterr().out
     played = animation(tmp_path / "d" / "demo.html")
     x = final_points(tmp_path / "d")
     np.testing.assert_allclose(played["points"][-1], x[..., 0], atol=1e-5)
-    assert sorted(map(sorted, played["edges"])) == sorted(sorted((i, (i + 1) % 10)) for i in range(10))
+    assert sorted(map(sorted, played["edges"])) == sorted(
+        sorted((i, (i + 1) % 10)) for i in range(10)
+    )
     assert demo([str(tmp_path / "d")]) == 0  # again, in the same folder
 
 
-def test_a_run_that_has_not_ended_has_its_curves_and_the_reason_for_what_is_missing(reports: Path, tmp_path: Path) -> None:
+def test_a_run_that_has_not_ended_has_its_curves_and_the_reason_for_what_is_missing(
+    reports: Path, tmp_path: Path
+) -> None:
     shutil.copytree(reports / "a", tmp_path / "cut")
     for name in ("summary.json", "final.npz"):
         (tmp_path / "cut" / name).unlink()
@@ -370,12 +491,23 @@ def test_a_run_that_has_not_ended_has_its_curves_and_the_reason_for_what_is_miss
     assert len(pictures(page)) == 5
 
 
-def test_the_folder_of_a_comparison_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_folder_of_a_comparison_is_no_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "comparison.yaml").write_text("problem: pca\n")
     for words, said in (
-        ([], f"No such file or directory; is {tmp_path} the folder of a comparison that has ended?"),
-        (["--html", str(tmp_path / "x.html")], "--html has no effect with the folder of a comparison: leave one of the two out"),
-        ([str(tmp_path / "run"), "--out", "x.png"], "the folder of a run? A comparison is drawn alone"),
+        (
+            [],
+            f"No such file or directory; is {tmp_path} the folder of a comparison that has ended?",
+        ),
+        (
+            ["--html", str(tmp_path / "x.html")],
+            "--html has no effect with the folder of a comparison: leave one of the two out",
+        ),
+        (
+            [str(tmp_path / "run"), "--out", "x.png"],
+            "the folder of a run? A comparison is drawn alone",
+        ),
     ):
         assert main([str(tmp_path), *words]) == 2
         assert said in capsys.readouterr().err

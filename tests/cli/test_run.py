@@ -54,7 +54,11 @@ def test_published_experiment_is_what_no_arguments_mean(capsys: pytest.CaptureFi
     assert summary["steps"] == {"step_size": [0.01, 0.01], "penalty": [10.0, 10.0]}
     assert summary["W"]["sigma_W"] == pytest.approx(0.8 + 0.2 * math.cos(math.pi / 5), abs=1e-14)
     assert summary["W"]["gap"] == pytest.approx(0.2 - 0.2 * math.cos(math.pi / 5), abs=1e-14)
-    assert (summary["rounds"], summary["messages"], summary["bytes"]) == (30, 30 * 20, 30 * 20 * 2 * 50 * 20 * 8)
+    assert (summary["rounds"], summary["messages"], summary["bytes"]) == (
+        30,
+        30 * 20,
+        30 * 20 * 2 * 50 * 20 * 8,
+    )
     assert (summary["iterations"], summary["gradients"]) == (30, 31)
     assert final_points("a").shape == (10, 50, 20)
 
@@ -68,35 +72,65 @@ def test_outputs_agree_with_each_other() -> None:
     x = final_points("a")
     assert summary["iterates_sha256"] == hashlib.sha256(x.astype("<f8").tobytes()).hexdigest()
     assert {name: history[name][-1] for name in summary["metrics"]} == summary["metrics"]
-    for ours, theirs in (("iterations", "iteration"), *((name, name) for name in ("rounds", "messages", "bytes", "gradients"))):
+    for ours, theirs in (
+        ("iterations", "iteration"),
+        *((name, name) for name in ("rounds", "messages", "bytes", "gradients")),
+    ):
         assert history[theirs][-1] == summary[ours]
     assert set(summary["seconds"]) == {"compute", "wait", "metrics", "checkpoints", "total"}
     gram = np.swapaxes(x, 1, 2) @ x - np.eye(2)
-    assert summary["metrics"]["feasibility"] == pytest.approx(np.linalg.norm(gram, axis=(1, 2)).max(), rel=1e-12)
+    assert summary["metrics"]["feasibility"] == pytest.approx(
+        np.linalg.norm(gram, axis=(1, 2)).max(), rel=1e-12
+    )
     spread = np.linalg.norm(x - x.mean(0), axis=(1, 2)).sum()
     assert summary["metrics"]["consensus_error"] == pytest.approx(spread, rel=1e-10)
     assert summary["config"] == yaml.safe_load(Path("a/config.yaml").read_text())
     W = tp.uniform_weights(tp.ring(10), 0.8)
     parts = (W.indptr.astype("<i8"), W.indices.astype("<i8"), W.data.astype("<f8"))
-    assert summary["W"]["sha256"] == hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
-    assert {"python", "numpy", "scipy", "networkx", "mpi4py", "numba", "decentorth"} == set(summary["versions"])
+    assert (
+        summary["W"]["sha256"]
+        == hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
+    )
+    assert {"python", "numpy", "scipy", "networkx", "mpi4py", "numba", "decentorth"} == set(
+        summary["versions"]
+    )
 
 
 @pytest.mark.slow
-def test_a_saved_or_printed_configuration_reproduces_the_run_exactly(capsys: pytest.CaptureFixture[str]) -> None:
-    words = [*SMALL, "--topology", "erdos_renyi:p=0.6", "--seed", "4", "--order", "adapt-then-combine"]
+def test_a_saved_or_printed_configuration_reproduces_the_run_exactly(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = [
+        *SMALL,
+        "--topology",
+        "erdos_renyi:p=0.6",
+        "--seed",
+        "4",
+        "--order",
+        "adapt-then-combine",
+    ]
     assert main([*words, "--print-config", "--out", "c"]) == 0
     assert not Path("c").exists()
     Path("printed.yaml").write_text(capsys.readouterr().out)
-    assert run(*words, "--out", "a") == run("--config", "a/config.yaml", "--out", "b") == run("--config=printed.yaml") == 0
+    assert (
+        run(*words, "--out", "a")
+        == run("--config", "a/config.yaml", "--out", "b")
+        == run("--config=printed.yaml")
+        == 0
+    )
     for folder in "bc":
         assert comparable(Path(folder)) == comparable(Path("a"))
         assert Path(folder, "config.yaml").read_bytes() == Path("a/config.yaml").read_bytes()
 
 
 @pytest.mark.slow
-def test_tolerances_must_all_hold_and_time_does_not_converge(capsys: pytest.CaptureFixture[str]) -> None:
-    easy, hard = ("--consensus-tolerance", "1e3", "--gradient-tolerance", "1e3"), ("--gradient-tolerance", "1e-30")
+def test_tolerances_must_all_hold_and_time_does_not_converge(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    easy, hard = (
+        ("--consensus-tolerance", "1e3", "--gradient-tolerance", "1e3"),
+        ("--gradient-tolerance", "1e-30"),
+    )
 
     def ended(code: int, *words: str) -> tuple[str, bool]:
         assert main([*SMALL, *words, "--out", "a", "--overwrite"]) == code
@@ -106,7 +140,8 @@ def test_tolerances_must_all_hold_and_time_does_not_converge(capsys: pytest.Capt
     assert "Converged at iteration 0 (gradient norm" in capsys.readouterr().out
     assert ended(4, *easy[:2], *hard, "--require-converged") == ("iterations", False)
     assert re.search(
-        r"Stopped at the limit of 40 iterations: gradient norm .* its tolerance of 1e-30\.\n$", capsys.readouterr().out
+        r"Stopped at the limit of 40 iterations: gradient norm .* its tolerance of 1e-30\.\n$",
+        capsys.readouterr().out,
     )
     assert ended(0, *easy[:2], *hard) == ("iterations", False)
     assert ended(4, *hard, "--time-limit", "1e-9", "--require-converged") == ("time_limit", False)
@@ -114,7 +149,9 @@ def test_tolerances_must_all_hold_and_time_does_not_converge(capsys: pytest.Capt
     assert ended(0, "--objective-below", "1e3") == ("objective_floor", False)
 
 
-def test_a_run_that_diverges_says_so_and_leaves_its_history(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_diverges_says_so_and_leaves_its_history(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main([*SMALL, "--step-size", "100", "--out", "a"]) == 3
     assert "Diverged: the point of agent" in capsys.readouterr().out
     summary = read_summary("a")
@@ -122,9 +159,17 @@ def test_a_run_that_diverges_says_so_and_leaves_its_history(capsys: pytest.Captu
     assert read_history("a")["iteration"][-1] < summary["iterations"] <= 40
     assert run(*SMALL, "--safety-region", "1e-12", "--out", "b") == 3
     assert read_summary("b")["status"] == "left_safe_region"
-    assert main(["--problem", "pca", "--data", "synthetic", "--algorithm", "dgd", "--iterations", "400"]) == 3
+    assert (
+        main(
+            ["--problem", "pca", "--data", "synthetic", "--algorithm", "dgd", "--iterations", "400"]
+        )
+        == 3
+    )
     printed = capsys.readouterr().out
-    assert "note        dgd does not keep points on St(10, 5), and they may leave it for good" in printed
+    assert (
+        "note        dgd does not keep points on St(10, 5), and they may leave it for good"
+        in printed
+    )
     assert "Diverged: the points have left the constraint set (feasibility" in printed
 
 
@@ -148,26 +193,40 @@ def test_a_run_goes_on_where_another_ended(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize(("method", "warned"), [("drgta", True), ("drsm", False)])
-def test_a_smooth_method_on_a_nonsmooth_problem_is_told_so(method: str, warned: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_smooth_method_on_a_nonsmooth_problem_is_told_so(
+    method: str, warned: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(f"--problem rsr --algorithm {method} --iterations 3 --agents 4".split()) == 0
-    note = "note        rsr is not differentiable: with steps that do not shrink drgta stops near the answer; drsm is made for it"
+    note = (
+        "note        rsr is not differentiable: with steps that do not shrink drgta stops near "
+        "the answer; drsm is made for it"
+    )
     assert (note in capsys.readouterr().out) == warned
 
 
 def test_an_objective_without_a_minimum_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    printed = "--problem hevp --agents 1 --form as-printed --data randn10 --algorithm j_jobcd --gradient-tolerance 1e-300".split()
+    printed = (
+        "--problem hevp --agents 1 --form as-printed --data randn10 --algorithm j_jobcd "
+        "--gradient-tolerance 1e-300"
+    ).split()
     assert main([*printed, "--time-limit", str(HUNG), "--require-converged", "--out", "a"]) == 4
     assert "The objective is unbounded below: rows" in capsys.readouterr().out
     assert read_summary("a")["status"] == "unbounded"
 
 
 @pytest.mark.slow
-def test_a_knowledge_graph_by_path_is_judged_by_its_test_triples(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_knowledge_graph_by_path_is_judged_by_its_test_triples(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     Path("graph").mkdir()
-    triples = [f"e{i}\tnext\te{(i + 1) % 9}\n" for i in range(9)] + [f"e{(i + 1) % 9}\tbefore\te{i}\n" for i in range(9)]
+    triples = [f"e{i}\tnext\te{(i + 1) % 9}\n" for i in range(9)] + [
+        f"e{(i + 1) % 9}\tbefore\te{i}\n" for i in range(9)
+    ]
     Path("graph/train.txt").write_text("".join(triples[:-3]))
     Path("graph/test.txt").write_text("".join(triples[-3:]))
-    words = "--problem ultrae --data graph --dimension 4 --negatives 3 --agents 1 --iterations 30".split()
+    words = (
+        "--problem ultrae --data graph --dimension 4 --negatives 3 --agents 1 --iterations 30"
+    ).split()
     assert main([*words, "--algorithm", "csdm", "--learning-rate", "0.1", "--out", "a"]) == 0
     assert re.search(r"mrr +\S+ -> \S+", capsys.readouterr().out)
     summary, history = read_summary("a"), read_history("a")
@@ -178,7 +237,10 @@ def test_a_knowledge_graph_by_path_is_judged_by_its_test_triples(capsys: pytest.
     with np.load("a/final.npz") as final:
         assert final["relations"].shape == (1, 2, 4, 4)
         assert final["biases"].shape == (1, 9)
-    assert run(*words, "--algorithm", "j_jobcd", "--spread-samples", "2", "--start", "a", "--out", "b") == 0
+    assert (
+        run(*words, "--algorithm", "j_jobcd", "--spread-samples", "2", "--start", "a", "--out", "b")
+        == 0
+    )
     assert read_history("b")["mrr"][0] == metrics["mrr"]
 
 
@@ -190,28 +252,59 @@ BAD = [
     ("--config broken.yaml", "broken.yaml: not well-formed YAML"),
     ("--topology rng", "unknown graph 'rng'; did you mean 'ring'?"),
     ("--rank 7 --dimension 6", "d = 6 and r = 7"),
-    ("--algorithm landing", "Landing is a centralized method for one agent, but the problem has 10"),
-    ("--problem gevp --algorithm destiny", "Algorithms that fit with their default settings: drfgt, dprgt"),
-    ("--problem hspp --agents 1 --algorithm umcm --spread-samples 3", "UMCM needs HessianProducts of its problem; SpreadProblem"),
-    ("--problem hspp --agents 1 --algorithm csdm --spread-samples 51", "pairs of 100 points make from 1 to 50 blocks, got 51"),
+    (
+        "--algorithm landing",
+        "Landing is a centralized method for one agent, but the problem has 10",
+    ),
+    (
+        "--problem gevp --algorithm destiny",
+        "Algorithms that fit with their default settings: drfgt, dprgt",
+    ),
+    (
+        "--problem hspp --agents 1 --algorithm umcm --spread-samples 3",
+        "UMCM needs HessianProducts of its problem; SpreadProblem",
+    ),
+    (
+        "--problem hspp --agents 1 --algorithm csdm --spread-samples 51",
+        "pairs of 100 points make from 1 to 50 blocks, got 51",
+    ),
     ("--problem pca --data missing.npy", "missing.npy"),
-    ("--weights-file ring.npy --agents 10", "ring.npy is for 4 agents: leave --agents out (now 10)"),
+    (
+        "--weights-file ring.npy --agents 10",
+        "ring.npy is for 4 agents: leave --agents out (now 10)",
+    ),
     ("--weights-file apart.npy --agents 4", "connected"),
-    ("--weights-file ring.txt --agents 4", "weights_file cannot be used: ring.txt must end in .npy, .npz, .mtx or .mtx.gz"),
-    ("--weights-file nan.npy --agents 40", "nan.npy must be square, one row and one column for each agent, but has shape (40, 5)"),
+    (
+        "--weights-file ring.txt --agents 4",
+        "weights_file cannot be used: ring.txt must end in .npy, .npz, .mtx or .mtx.gz",
+    ),
+    (
+        "--weights-file nan.npy --agents 40",
+        "nan.npy must be square, one row and one column for each agent, but has shape (40, 5)",
+    ),
     ("--topology file:nothing.mtx", "its matrix is empty: shape (0, 0)"),
-    ("--topology torus:1000000x1000000 --agents 10", "has 1000000000000 agents, but n_agents (--agents) is 10"),
+    (
+        "--topology torus:1000000x1000000 --agents 10",
+        "has 1000000000000 agents, but n_agents (--agents) is 10",
+    ),
     ("--start many", "many/final.npz:x must hold a point for each agent, but has shape (0, 6, 2)"),
     (
         "--consensus-tolerance 1e-4",
-        "a tolerance of consensus or feasibility alone is met before the first iteration: give a gradient",
+        "a tolerance of consensus or feasibility alone is met before the first iteration: give a "
+        "gradient",
     ),
-    ("--problem rsr --relative-gradient-tolerance 1e-6 --dry-run", "a gradient tolerance needs a differentiable problem"),
+    (
+        "--problem rsr --relative-gradient-tolerance 1e-6 --dry-run",
+        "a gradient tolerance needs a differentiable problem",
+    ),
     ("--start huge.npy --dimension 6 --rank 2", "x0 (--start) must have no entry beyond 1e+50"),
     ("--out broken.yaml/run", "cannot write to broken.yaml/run: Not a directory"),
     ("--rows 1000000000000", "not enough memory: the data and the agents' points would take "),
     ("--dimension 1000000", " are free; give smaller numbers, or more ranks on more hosts\n"),
-    ("--out held", "held already holds a run (summary.json); choose another --out or give --overwrite"),
+    (
+        "--out held",
+        "held already holds a run (summary.json); choose another --out or give --overwrite",
+    ),
 ]
 
 
@@ -231,7 +324,9 @@ def bad_files(folder: Path) -> None:
 
 @pytest.mark.parametrize(("words", "phrase"), BAD)
 @pytest.mark.usefixtures("bad_files")
-def test_bad_input_is_one_line_on_standard_error(words: str, phrase: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_line_on_standard_error(
+    words: str, phrase: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(words.split()) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -257,7 +352,11 @@ def test_weights_from_a_file_are_the_same_weights() -> None:
     scipy.io.mmwrite("w.mtx", sp.coo_array(W), precision=17)
     for name in ("w.npy", "w.npz", "sparse.npz", "w.mtx"):
         assert np.array_equal(sp.csr_array(read_weights(name)).toarray(), W.toarray())
-    assert run(*SMALL, "--step-size", "auto", "--out", "a") == run(*SMALL, "--weights-file", "w.mtx", "--out", "b") == 0
+    assert (
+        run(*SMALL, "--step-size", "auto", "--out", "a")
+        == run(*SMALL, "--weights-file", "w.mtx", "--out", "b")
+        == 0
+    )
     assert read_summary("a")["iterates_sha256"] == read_summary("b")["iterates_sha256"]
 
 
@@ -267,19 +366,27 @@ def test_nothing_pickled_is_read() -> None:
     assert run("--problem", "pca", "--data", "objects.npy") == 2
 
 
-def test_dry_run_counts_and_writes_nothing(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    assert main("--problem pca --data synthetic --agents 4 --step-size 1e308 --dry-run".split()) == 0
+def test_dry_run_counts_and_writes_nothing(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    assert (
+        main("--problem pca --data synthetic --agents 4 --step-size 1e308 --dry-run".split()) == 0
+    )
     assert capsys.readouterr().err == ""  # no warning of an overflow
     assert main(["--dry-run", "--out", "a", "--overwrite"]) == 0
     printed = capsys.readouterr().out
-    assert "iteration   1 rounds, 20 messages between agents, 320 kB (16 kB along each directed edge)" in printed
+    assert (
+        "iteration   1 rounds, 20 messages between agents, 320 kB (16 kB along each directed edge)"
+        in printed
+    )
     assert "rank 0      agents 0 to 9, state 240 kB" in printed
     assert list(folder.iterdir()) == []
 
 
 SIZED = [
     "pca --data synthetic --samples 40 --dimension 12",
-    "pca --data long.npy --rank 3 --center --partition by-label --labels labels.txt --algorithm deepca",
+    "pca --data long.npy --rank 3 --center --partition by-label --labels labels.txt --algorithm "
+    "deepca",
     "procrustes --dimension 12 --rank 3",
     "ica --sources 4 --imbalance 3",
     "odl --dimension 8 --samples 203",
@@ -291,7 +398,8 @@ SIZED = [
     "cca --data even.npy --width 4 --rank 2 --ridge 0.1 --scale view --algorithm generalized_drfgt",
     "sparse_cca --data long.npy --data-y wide.npy --rank 2",
     "maxvar --data long.npy --views 2,1,3 --rank 2 --ridge 0 --algorithm cdadt",
-    "lda --data long.npy --labels labels.txt --partition by-label --agents 4 --algorithm cdadt --scale",
+    "lda --data long.npy --labels labels.txt --partition by-label --agents 4 --algorithm cdadt "
+    "--scale",
     "lda --data wide.npy --labels labels.txt --agents 4 --split features",
     "pca --data wide.npy --rank 3 --agents 4 --split features --scale",
     "cca --data wide.npy --data-y long.npy --rank 2 --agents 4 --split features",
@@ -315,14 +423,20 @@ def test_a_dry_run_prints_the_sizes_without_the_data(
     assert main(arguments) == 0
     expected = capsys.readouterr().out.splitlines()
     for i, line in enumerate(found):
-        if line == "steps       chosen from the data when the run begins" or "sm: step size auto" in line:
+        if (
+            line == "steps       chosen from the data when the run begins"
+            or "sm: step size auto" in line
+        ):
             found[i] = expected[i]
     assert found == expected
 
 
 @pytest.mark.parametrize(
     ("rows", "more", "data"),
-    [({"large": 2**22}, ["--no-shuffle"], "data 2.15 GB in all"), ({"north": 2**23, "south": 2**20}, [], "data 4.83 GB in all")],
+    [
+        ({"large": 2**22}, ["--no-shuffle"], "data 2.15 GB in all"),
+        ({"north": 2**23, "south": 2**20}, [], "data 4.83 GB in all"),
+    ],
 )
 def test_a_dry_run_of_files_reads_their_headers(
     rows: dict[str, int], more: list[str], data: str, capsys: pytest.CaptureFixture[str]
@@ -330,10 +444,24 @@ def test_a_dry_run_of_files_reads_their_headers(
     """Gigabytes of numbers that are not there, in files of holes: nothing of their size is made."""
     for name, number in rows.items():
         with Path(f"{name}.npy").open("wb") as file:
-            npy.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (number, 64)})
+            npy.write_array_header_1_0(
+                file, {"descr": "<f4", "fortran_order": False, "shape": (number, 64)}
+            )
             file.truncate(file.tell() + 4 * 64 * number)
     tracemalloc.start()
-    assert main(["--problem", "pca", "--data", ",".join(f"{name}.npy" for name in rows), "--dry-run", *more]) == 0
+    assert (
+        main(
+            [
+                "--problem",
+                "pca",
+                "--data",
+                ",".join(f"{name}.npy" for name in rows),
+                "--dry-run",
+                *more,
+            ]
+        )
+        == 0
+    )
     assert tracemalloc.get_traced_memory()[1] < 2**24
     tracemalloc.stop()
     printed = capsys.readouterr().out
@@ -342,7 +470,10 @@ def test_a_dry_run_of_files_reads_their_headers(
 
 
 def test_rows_that_cross_between_ranks() -> None:
-    bounds, W = np.array([0, 1, 2, 9]), tp.metropolis_weights(tp.erdos_renyi(9, 0.4, seed=2)).tolil()
+    bounds, W = (
+        np.array([0, 1, 2, 9]),
+        tp.metropolis_weights(tp.erdos_renyi(9, 0.4, seed=2)).tolil(),
+    )
     W[8, 0] = 0.0  # of a directed graph
     home = [0, 1, *[2] * 7]
     rows = {(home[j], home[i], j) for i, j in np.argwhere(W.toarray()) if home[i] != home[j]}
@@ -370,11 +501,19 @@ def test_what_fails_on_one_rank_fails_on_all() -> None:
             together(communicator, work)
         return str(caught.value)
 
-    assert on_ranks(3, lambda communicator: said(communicator, (0, 2))) == ["cannot use 0.npy: No such file or directory"] * 3
     assert (
-        on_ranks(3, lambda communicator: said(communicator, (1,))) == ["on rank 1: cannot use 1.npy: No such file or directory"] * 3
+        on_ranks(3, lambda communicator: said(communicator, (0, 2)))
+        == ["cannot use 0.npy: No such file or directory"] * 3
     )
-    assert on_ranks(3, lambda communicator: together(communicator, lambda: communicator.rank)) == [0, 1, 2]
+    assert (
+        on_ranks(3, lambda communicator: said(communicator, (1,)))
+        == ["on rank 1: cannot use 1.npy: No such file or directory"] * 3
+    )
+    assert on_ranks(3, lambda communicator: together(communicator, lambda: communicator.rank)) == [
+        0,
+        1,
+        2,
+    ]
 
 
 def test_words_of_an_error_are_one_line_that_can_be_printed() -> None:
@@ -420,8 +559,19 @@ def test_the_summary_names_the_measure_of_the_error() -> None:
 
 @pytest.mark.slow
 def test_an_interrupted_run_says_so_and_keeps_its_history(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "decentorth.run", "--iterations", "100000000", "--quiet", "--out", str(tmp_path / "a")]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as process:
+    words = [
+        sys.executable,
+        "-m",
+        "decentorth.run",
+        "--iterations",
+        "100000000",
+        "--quiet",
+        "--out",
+        str(tmp_path / "a"),
+    ]
+    with subprocess.Popen(
+        words, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+    ) as process:
         history = tmp_path / "a" / "history.csv"
         until(lambda: history.is_file() and history.read_text().count("\n") > 20, process=process)
         process.send_signal(signal.SIGINT)
@@ -438,8 +588,23 @@ EVENTFUL = "tests/support/eventful.py"
 RESULTS = {".lock", "config.yaml", "final.npz", "history.csv", "summary.json"}
 
 
-def eventful(folder: Path, rank: int, events: str, *words: str, ranks: int = 0) -> tuple[Job, set[str]]:
-    job = run_ranks(ranks, [EVENTFUL, str(rank), events, "--quiet", "--iterations", "200", *words, "--out", str(folder)])
+def eventful(
+    folder: Path, rank: int, events: str, *words: str, ranks: int = 0
+) -> tuple[Job, set[str]]:
+    job = run_ranks(
+        ranks,
+        [
+            EVENTFUL,
+            str(rank),
+            events,
+            "--quiet",
+            "--iterations",
+            "200",
+            *words,
+            "--out",
+            str(folder),
+        ],
+    )
     assert job.stdout == "", job.report()
     return job, {path.name for path in folder.iterdir()}
 
@@ -454,7 +619,9 @@ def eventful(folder: Path, rank: int, events: str, *words: str, ranks: int = 0) 
     ],
 )
 @pytest.mark.parametrize("ranks", ALONE_AND_ON_RANKS)
-def test_a_signal_waits_until_the_folder_is_whole(ranks: int, events: str, more: list[str], code: int, folder: Path) -> None:
+def test_a_signal_waits_until_the_folder_is_whole(
+    ranks: int, events: str, more: list[str], code: int, folder: Path
+) -> None:
     """On the last rank: all of them end with its code."""
     job, files = eventful(folder / "a", max(ranks - 1, 0), events, *more, ranks=ranks)
     assert (job.returncode, files - {"checkpoints"}) == (code, RESULTS), job.report()
@@ -466,7 +633,9 @@ def test_a_signal_waits_until_the_folder_is_whole(ranks: int, events: str, more:
 def test_a_second_interrupt_ends_the_run_while_it_writes(folder: Path) -> None:
     job, files = eventful(folder / "a", 0, "end:SIGINT,end:SIGINT")
     assert (job.returncode, files) == (130, {".lock", "config.yaml", "history.csv"}), job.report()
-    assert job.stderr == f"decentorth: interrupted; the history so far is in {folder}/a/history.csv\n"
+    assert (
+        job.stderr == f"decentorth: interrupted; the history so far is in {folder}/a/history.csv\n"
+    )
 
 
 @pytest.mark.slow
@@ -479,11 +648,15 @@ def test_a_second_interrupt_ends_the_run_while_it_writes(folder: Path) -> None:
     ],
 )
 def test_results_find_a_place(ranks: int, event: str, why: str, folder: Path) -> None:
-    """A folder that is gone is made again, with all rows; where another run has taken it, or the disk is full, temporary files have
-    room."""
+    """A folder that is gone is made again, with all rows; where another run has taken it, or the
+    disk is full, temporary files have room."""
     (folder / "tmp").mkdir()
     words = ["--quiet", "--iterations", "200", "--out"]
-    job = run_ranks(ranks, [EVENTFUL, "0", f"loop:{event}", *words, str(folder / "a")], settings={"TMPDIR": str(folder / "tmp")})
+    job = run_ranks(
+        ranks,
+        [EVENTFUL, "0", f"loop:{event}", *words, str(folder / "a")],
+        settings={"TMPDIR": str(folder / "tmp")},
+    )
     assert job.returncode == 1, job.report()
     (said,) = [line for line in job.stderr.splitlines() if line.startswith("decentorth: ")]
     (place,) = [folder / "a"] if event == "remove" else (folder / "tmp").glob("decentorth-*")
@@ -520,7 +693,10 @@ def test_a_last_checkpoint_that_cannot_be_written_takes_no_results_with_it(folde
     job, files = eventful(folder / "a", 0, "loop:block", "--checkpoint-every", "1h", ranks=2)
     assert (job.returncode, files) == (1, RESULTS | {"checkpoints"}), job.report()
     (failure,) = read_summary(folder / "a")["failures"]
-    assert failure == f"cannot write the checkpoint of iteration 200: File exists: {folder}/a/checkpoints"
+    assert (
+        failure
+        == f"cannot write the checkpoint of iteration 200: File exists: {folder}/a/checkpoints"
+    )
     assert failure in job.stderr.splitlines()
 
 
@@ -528,9 +704,20 @@ def test_a_last_checkpoint_that_cannot_be_written_takes_no_results_with_it(folde
 def test_a_log_that_cannot_be_written_takes_no_results_with_it(folder: Path) -> None:
     log = folder / "rows" / "run.log"
     log.parent.mkdir()
-    words = ["--algorithm", "asynchronous_drfgt", "--activations", "2000", "--log", str(log), "--out", str(folder / "a")]
+    words = [
+        "--algorithm",
+        "asynchronous_drfgt",
+        "--activations",
+        "2000",
+        "--log",
+        str(log),
+        "--out",
+        str(folder / "a"),
+    ]
     job = run_ranks(0, [EVENTFUL, "0", "loop:strip", "--quiet", *words])
-    assert (job.returncode, {path.name for path in (folder / "a").iterdir()}) == (1, RESULTS), job.report()
+    assert (job.returncode, {path.name for path in (folder / "a").iterdir()}) == (1, RESULTS), (
+        job.report()
+    )
     (failure,) = read_summary(folder / "a")["failures"]
     assert failure == f"the log {log} is not written: Not a directory"
     assert job.stderr.splitlines() == [failure]
@@ -539,7 +726,8 @@ def test_a_log_that_cannot_be_written_takes_no_results_with_it(folder: Path) -> 
 @pytest.mark.slow
 @pytest.mark.ranks
 def test_a_second_run_in_a_folder_is_refused(folder: Path) -> None:
-    """It touches nothing, whether it is to replace the run or to go on with it; when the first has ended, it may."""
+    """It touches nothing, whether it is to replace the run or to go on with it; when the first has
+    ended, it may."""
     words = [*SMALL, "--quiet", "--out", str(folder / "a")]
     again = ["--quiet", "--resume", str(folder / "a"), "--iterations", "60"]
     assert main([*words, "--checkpoint-every", "20"]) == 0
@@ -548,13 +736,23 @@ def test_a_second_run_in_a_folder_is_refused(folder: Path) -> None:
         for second in ([*words, "--overwrite"], again):
             job = run_ranks(2, [*MODULE, *second])
             assert job.returncode == 2, job.report()
-            said = f"decentorth: another run writes to {folder}/a: wait for its end, or choose another --out"
-            assert [line for line in job.stderr.splitlines() if line.startswith("decentorth")] == [said], job.report()
-    assert {path: path.read_bytes() for path in (folder / "a").rglob("*") if path.is_file()} == before
+            said = (
+                f"decentorth: another run writes to {folder}/a: wait for its end, or choose "
+                "another --out"
+            )
+            assert [line for line in job.stderr.splitlines() if line.startswith("decentorth")] == [
+                said
+            ], job.report()
+    assert {
+        path: path.read_bytes() for path in (folder / "a").rglob("*") if path.is_file()
+    } == before
     assert main(again) == 0
 
 
-FULL = "decentorth: cannot write to standard output (No space left on device); nothing more is printed\n"
+FULL = (
+    "decentorth: cannot write to standard output (No space left on device); nothing more is "
+    "printed\n"
+)
 
 
 @pytest.mark.slow
@@ -572,7 +770,13 @@ def test_a_run_does_without_streams_that_cannot_be_written_to(
     streams: str, code: int, prints: bool, said: str, folder: Path
 ) -> None:
     command = f"{sys.executable} -m decentorth.run {' '.join(SMALL)} --out {folder}/a {streams}"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    done = subprocess.run(
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
     assert (done.returncode, bool(done.stdout), done.stderr) == (code, prints, said)
     if code == 0:
         assert {path.name for path in (folder / "a").iterdir()} == RESULTS
@@ -603,6 +807,18 @@ def test_a_long_set_up_says_what_it_does_and_how_far_it_is(
 
 def test_weights_of_edges_that_are_not_read_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     Path("roads.csv").write_text("from,to,km\nBerlin,Hamburg,289\nHamburg,Bremen,126\n")
-    words = ["--problem", "pca", "--data", "synthetic", "--topology", "file:roads.csv", "--iterations", "1"]
+    words = [
+        "--problem",
+        "pca",
+        "--data",
+        "synthetic",
+        "--topology",
+        "file:roads.csv",
+        "--iterations",
+        "1",
+    ]
     assert main(words) == 0
-    assert "3 agents, file:roads.csv (km of the edges not read), metropolis weights" in capsys.readouterr().out
+    assert (
+        "3 agents, file:roads.csv (km of the edges not read), metropolis weights"
+        in capsys.readouterr().out
+    )

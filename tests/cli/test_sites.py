@@ -1,4 +1,5 @@
-"""One file for each agent: the answer of all rows in one place, whoever opens which file, and errors that name site and column."""
+"""One file for each agent: the answer of all rows in one place, whoever opens which file, and
+errors that name site and column."""
 
 from __future__ import annotations
 
@@ -34,9 +35,13 @@ def rows(site: str) -> Any:
 
 
 def text(site: str) -> str:
-    """The table of a site, with an identifier, a name, its columns in an order of its own, and in the west a missing cell."""
+    """The table of a site, with an identifier, a name, its columns in an order of its own, and in
+    the west a missing cell."""
     header, order = ["id", "name"], list(ORDERS[site])
-    lines = [[f"{site}-{i}", GROUPS[i % 3], *map(repr, row[order].tolist())] for i, row in enumerate(rows(site))]
+    lines = [
+        [f"{site}-{i}", GROUPS[i % 3], *map(repr, row[order].tolist())]
+        for i, row in enumerate(rows(site))
+    ]
     if site == "west":
         lines.insert(7, ["west-x", "Ann", "1.5", "", "2.5", "0.5"])
     return "\n".join(map(",".join, [header + [NAMES[j] for j in order], *lines])) + "\n"
@@ -71,8 +76,21 @@ def test_components_are_those_of_all_rows(folder: Path) -> None:
 
 
 def test_discriminant_directions_are_those_of_all_rows(folder: Path) -> None:
-    words = ("--exclude", "id", "--label-column", "name", "--drop-missing", "--ridge", "0", "--algorithm", "cdadt")
-    assert run("--data", FILES, *words, "--gradient-tolerance", "1e-10", "--out", "out", problem="lda") == 0
+    words = (
+        "--exclude",
+        "id",
+        "--label-column",
+        "name",
+        "--drop-missing",
+        "--ridge",
+        "0",
+        "--algorithm",
+        "cdadt",
+    )
+    assert (
+        run("--data", FILES, *words, "--gradient-tolerance", "1e-10", "--out", "out", problem="lda")
+        == 0
+    )
     X = np.concatenate([rows(site) for site in ORDERS])
     classes = np.concatenate([np.arange(len(rows(site))) % 3 for site in ORDERS])
     X = X - X.mean(axis=0)
@@ -83,7 +101,15 @@ def test_discriminant_directions_are_those_of_all_rows(folder: Path) -> None:
 
 
 def test_correlations_are_those_of_all_rows(folder: Path) -> None:
-    views = ("--columns", "age,pulse", "--columns-y", "weight,glucose", "--drop-missing", "--ridge", "0")
+    views = (
+        "--columns",
+        "age,pulse",
+        "--columns-y",
+        "weight,glucose",
+        "--drop-missing",
+        "--ridge",
+        "0",
+    )
     words = ("--algorithm", "cdadt", "--rank", "1", "--gradient-tolerance", "1e-9", "--out", "out")
     assert run("--data", FILES, *views, *words, problem="cca") == 0
     X = np.concatenate([rows(site) for site in ORDERS])
@@ -95,14 +121,16 @@ def test_correlations_are_those_of_all_rows(folder: Path) -> None:
 
 OWN = {
     "pca": "--exclude id,name --drop-missing --rank 2",
-    "cca": "--columns age,pulse --columns-y weight,glucose --drop-missing --ridge 0 --algorithm cdadt --rank 1",
+    "cca": "--columns age,pulse --columns-y weight,glucose --drop-missing --ridge 0 --algorithm cdadt "
+    "--rank 1",
     "lda": "--exclude id --label-column name --drop-missing --ridge 0 --algorithm cdadt",
 }
 """The flags of each problem of sites."""
 
 
 def at_home(folder: Path, runs: Sequence[Sequence[str]]) -> Any:
-    """The codes and the errors of runs on three ranks, each of which has a folder of its own with the file of its own site."""
+    """The codes and the errors of runs on three ranks, each of which has a folder of its own with
+    the file of its own site."""
     for rank, site in enumerate(ORDERS):
         (folder / str(rank)).mkdir(exist_ok=True)
         (folder / f"{site}.csv").rename(folder / str(rank) / f"{site}.csv")
@@ -116,14 +144,27 @@ def at_home(folder: Path, runs: Sequence[Sequence[str]]) -> Any:
 @pytest.mark.ranks
 def test_a_rank_opens_only_its_own_file(folder: Path) -> None:
     words = {
-        problem: ["--problem", problem, "--quiet", "--iterations", "200", "--data", FILES, *OWN[problem].split()] for problem in OWN
+        problem: [
+            "--problem",
+            problem,
+            "--quiet",
+            "--iterations",
+            "200",
+            "--data",
+            FILES,
+            *OWN[problem].split(),
+        ]
+        for problem in OWN
     }
     for problem in OWN:
         assert main([*words[problem], "--out", f"alone/{problem}"]) == 0
     found = at_home(folder, [[*words[problem], "--out", f"{folder}/{problem}"] for problem in OWN])
     assert found == [[[0, ""]] * 3] * len(OWN)
     for problem in OWN:
-        assert summary(folder / problem)["iterates_sha256"] == summary(folder / "alone" / problem)["iterates_sha256"]
+        assert (
+            summary(folder / problem)["iterates_sha256"]
+            == summary(folder / "alone" / problem)["iterates_sha256"]
+        )
 
 
 def test_files_are_in_natural_order_and_give_the_names(tmp_path: Path) -> None:
@@ -131,82 +172,161 @@ def test_files_are_in_natural_order_and_give_the_names(tmp_path: Path) -> None:
         np.save(tmp_path / f"site-{number}.npy", np.eye(3))
     for spec in (str(tmp_path), f"{tmp_path}/*.npy", f"{tmp_path}/site-{{agent}}.npy"):
         assert site_names(site_files(spec)) == ("site-1", "site-9", "site-10")
-    assert site_names(site_files(f"{tmp_path}/site-{{agent}}.npy", 4)) == ("site-0", "site-1", "site-2", "site-3")
+    assert site_names(site_files(f"{tmp_path}/site-{{agent}}.npy", 4)) == (
+        "site-0",
+        "site-1",
+        "site-2",
+        "site-3",
+    )
     assert site_files(f"{tmp_path}/site-1.npy") == site_files("digits") == ()
-    assert site_names(["a/b.mtx.gz", "c.npz:key", "train-images-ubyte.gz"]) == ("b", "c", "train-images")
+    assert site_names(["a/b.mtx.gz", "c.npz:key", "train-images-ubyte.gz"]) == (
+        "b",
+        "c",
+        "train-images",
+    )
 
 
 PLAIN = ("--exclude", "", "--drop-missing", "")
 WRONG = [
-    (("--agents", "5"), "--data names 3 files, so there are 3 agents, but --agents is 5: leave it out"),
-    (("--topology", "grid:2x2"), "--data names 3 files, so there are 3 agents, but the graph has 4"),
-    (("--data", "north.csv,old/north.csv"), "2 sites are named 'north', after north.csv and old/north.csv"),
+    (
+        ("--agents", "5"),
+        "--data names 3 files, so there are 3 agents, but --agents is 5: leave it out",
+    ),
+    (
+        ("--topology", "grid:2x2"),
+        "--data names 3 files, so there are 3 agents, but the graph has 4",
+    ),
+    (
+        ("--data", "north.csv,old/north.csv"),
+        "2 sites are named 'north', after north.csv and old/north.csv",
+    ),
     (("--data", "north.csv,,west.csv"), "leave one comma between two files"),
     (("--data", "none/*.csv"), "names no file"),
-    (("--exclude", "id"), "north.csv: line 2, column 'name': 'Ann' is not a number; leave such columns out, --exclude id,name, or"),
+    (
+        ("--exclude", "id"),
+        "north.csv: line 2, column 'name': 'Ann' is not a number; leave such columns out, "
+        "--exclude id,name, or",
+    ),
     (("--exclude", "id,nme"), "no site has the column 'nme' to exclude; did you mean 'name'?"),
-    (("--columns", "age,gluc", "--exclude", ""), "site north (north.csv) lacks the column 'gluc'; did you mean 'glucose'?"),
-    (("--data", "north.csv,short.csv"), "(short.csv) lacks the column 'weight': add it, or leave it out, --exclude id,name,weight"),
-    (("--data", "short.csv,north.csv"), "site north (north.csv) has a column 'weight', and site short (short.csv) has none"),
+    (
+        ("--columns", "age,gluc", "--exclude", ""),
+        "site north (north.csv) lacks the column 'gluc'; did you mean 'glucose'?",
+    ),
+    (
+        ("--data", "north.csv,short.csv"),
+        "(short.csv) lacks the column 'weight': add it, or leave it out, --exclude id,name,weight",
+    ),
+    (
+        ("--data", "short.csv,north.csv"),
+        "site north (north.csv) has a column 'weight', and site short (short.csv) has none",
+    ),
     (("--data", "north.csv,empty.csv"), "empty.csv is empty: it holds no rows"),
-    (("--data", "north.csv,bare.npy"), "site bare (bare.npy) lacks names of columns, and site north (north.csv) has"),
+    (
+        ("--data", "north.csv,bare.npy"),
+        "site bare (bare.npy) lacks names of columns, and site north (north.csv) has",
+    ),
     (
         ("--drop-missing", ""),
-        "the first is nan at line 9, column 'weight'. Take the means of the columns, --missing mean, or leave",
+        "the first is nan at line 9, column 'weight'. Take the means of the columns, --missing "
+        "mean, or leave",
     ),
-    (("--data", "bare.npy,huge.npy", *PLAIN), "not enough memory: the data and the agents' points would take"),
-    (("--data", "north.csv,huge.csv", "--dry-run", "true"), "the data and the agents' points would take"),
+    (
+        ("--data", "bare.npy,huge.npy", *PLAIN),
+        "not enough memory: the data and the agents' points would take",
+    ),
+    (
+        ("--data", "north.csv,huge.csv", "--dry-run", "true"),
+        "the data and the agents' points would take",
+    ),
     (("--partition", "by-label"), "partition by-label divides one table"),
     (("--split", "features"), "--split features divides the columns of one table"),
 ]
 
 
 FAULTY = [
-    ("short.csv", "on rank 2: site short (short.csv) lacks the column 'weight': add it, or leave it out, --exclude id,name,weight"),
+    (
+        "short.csv",
+        "on rank 2: site short (short.csv) lacks the column 'weight': add it, or leave it out, "
+        "--exclude id,name,weight",
+    ),
     ("empty.csv", "on rank 2: empty.csv is empty: it holds no rows"),
     (
         "west.csv",
         "--exclude",
         "id",
-        "north.csv: line 2, column 'name': 'Ann' is not a number; leave such columns out, --exclude id,",
+        "north.csv: line 2, column 'name': 'Ann' is not a number; leave such columns out, "
+        "--exclude id,",
     ),
-    ("west.csv", "--drop-missing", "", "on rank 2: west.csv: 1 of the 160 values read are not finite"),
+    (
+        "west.csv",
+        "--drop-missing",
+        "",
+        "on rank 2: west.csv: 1 of the 160 values read are not finite",
+    ),
     ("huge.csv", "the data and the agents' points would take "),
 ]
 """The file of the third of three ranks, further words, and the message."""
 ON_RANKS = [
     (("--data", "north.csv,south.csv"), "3 ranks for 2 agents"),
     (("--data", "south.csv,north.csv,west.csv"), "no such file: south.csv"),
-    (("--data", "bare.npy,bare-2.npy,huge.npy", *PLAIN), "the data and the agents' points would take "),
-    (("--data", "synthetic", "--samples", "1000000000000", *PLAIN), "the data and the agents' points would take "),
+    (
+        ("--data", "bare.npy,bare-2.npy,huge.npy", *PLAIN),
+        "the data and the agents' points would take ",
+    ),
+    (
+        ("--data", "synthetic", "--samples", "1000000000000", *PLAIN),
+        "the data and the agents' points would take ",
+    ),
 ]
 
 
 def spoil(folder: Path) -> None:
-    """Write files that lack a column, rows, or names, and two of 10^15 bytes without content, or as many as a file may have."""
+    """Write files that lack a column, rows, or names, and two of 10^15 bytes without content, or as
+    many as a file may have."""
     lines = text("north").splitlines()
-    (folder / "short.csv").write_text("\n".join(",".join(line.split(",")[:4]) for line in lines), encoding="utf-8")
+    (folder / "short.csv").write_text(
+        "\n".join(",".join(line.split(",")[:4]) for line in lines), encoding="utf-8"
+    )
     (folder / "empty.csv").write_text(lines[0], encoding="utf-8")
-    (folder / "huge.csv").write_text("\n".join([lines[0], *["x,y,1,2,3,4"] * 100_000]), encoding="utf-8")
+    (folder / "huge.csv").write_text(
+        "\n".join([lines[0], *["x,y,1,2,3,4"] * 100_000]), encoding="utf-8"
+    )
     for name in ("bare", "bare-2"):
         np.save(folder / f"{name}.npy", np.eye(4))
     for exponent in (12, 10):
         with contextlib.suppress(OSError):
             with (folder / "huge.npy").open("wb") as file:
-                npy.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (125 * 10**exponent // 4, 4)})
+                npy.write_array_header_1_0(
+                    file,
+                    {"descr": "<f8", "fortran_order": False, "shape": (125 * 10**exponent // 4, 4)},
+                )
                 file.truncate(file.tell() + 10 ** (exponent + 3))
             os.truncate(folder / "huge.csv", 10 ** (exponent + 3))
             return
 
 
 def faulty(words: tuple[str, ...]) -> list[str]:
-    given = {"--data": FILES, "--exclude": "id,name", "--drop-missing": "true", **dict(zip(words[::2], words[1::2], strict=True))}
+    given = {
+        "--data": FILES,
+        "--exclude": "id,name",
+        "--drop-missing": "true",
+        **dict(zip(words[::2], words[1::2], strict=True)),
+    }
     chosen = [word for pair in given.items() if pair[1] for word in pair]
-    return ["--problem", "pca", "--rank", "2", "--quiet", *[word for word in chosen if word != "true"]]
+    return [
+        "--problem",
+        "pca",
+        "--rank",
+        "2",
+        "--quiet",
+        *[word for word in chosen if word != "true"],
+    ]
 
 
 @pytest.mark.parametrize(("words", "message"), WRONG, ids=[" ".join(words) for words, _ in WRONG])
-def test_errors_are_one_line(folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str) -> None:
+def test_errors_are_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+) -> None:
     spoil(folder)
     assert main(faulty(words)) == 2
     error = capsys.readouterr().err
@@ -220,8 +340,16 @@ def test_errors_are_one_line_and_the_same_code_on_every_rank(folder: Path) -> No
     for rank in range(3):
         (folder / str(rank)).mkdir()
         spoil(folder / str(rank))
-    cases = [*ON_RANKS, *((("--data", f"north.csv,south.csv,{wrong}", *words), said) for wrong, *words, said in FAULTY)]
-    for (words, message), ranks in zip(cases, at_home(folder, [faulty(words) for words, _ in cases]), strict=True):
+    cases = [
+        *ON_RANKS,
+        *(
+            (("--data", f"north.csv,south.csv,{wrong}", *words), said)
+            for wrong, *words, said in FAULTY
+        ),
+    ]
+    for (words, message), ranks in zip(
+        cases, at_home(folder, [faulty(words) for words, _ in cases]), strict=True
+    ):
         assert [code for code, _ in ranks] == [2, 2, 2], (words, ranks)
         first, *others = [error for _, error in ranks]
         assert (message in first, first.count("\n"), others) == (True, 1, ["", ""]), first
@@ -236,9 +364,21 @@ def test_python_takes_the_same_sites(folder: Path) -> None:
     columns = Columns(exclude=("id", "name"), drop_missing=True)
 
     def solved(sites: Any, chosen: Columns | None = columns) -> do.Result:
-        return do.solve(do.problems.PCA.from_sites(sites, 2, columns=chosen), do.DRFGT(), "ring", iterations=50, seed=0)
+        return do.solve(
+            do.problems.PCA.from_sites(sites, 2, columns=chosen),
+            do.DRFGT(),
+            "ring",
+            iterations=50,
+            seed=0,
+        )
 
-    expected = do.solve(do.problems.PCA([rows(site) for site in ORDERS], 2), do.DRFGT(), "ring", iterations=50, seed=0)
+    expected = do.solve(
+        do.problems.PCA([rows(site) for site in ORDERS], 2),
+        do.DRFGT(),
+        "ring",
+        iterations=50,
+        seed=0,
+    )
     arrays = {site: rows(site) for site in ORDERS}
     loaders = {site: (lambda site=site: rows(site)) for site in ORDERS}
     for result in (solved("*.csv"), solved(frames()), solved(arrays, None), solved(loaders, None)):
@@ -254,17 +394,31 @@ def test_python_takes_the_same_sites(folder: Path) -> None:
 
 
 def test_python_names_site_row_and_column(folder: Path) -> None:
-    labelled = {site: frame.set_index("id").drop(columns="name") for site, frame in frames().items()}
+    labelled = {
+        site: frame.set_index("id").drop(columns="name") for site, frame in frames().items()
+    }
     spoilt = {site: rows(site) for site in ORDERS}
     spoilt["south"][3, 1] = np.inf
     for sites, message in (
         (labelled, "site west: row west-x, column 'weight' is nan. .*drop_missing=True"),
-        (frames(), "site north: column '(id|name)' must hold real numbers: leave it out, exclude=\\('(id|name)',\\)"),
+        (
+            frames(),
+            "site north: column '(id|name)' must hold real numbers: leave it out, "
+            "exclude=\\('(id|name)',\\)",
+        ),
         (spoilt, r"A of site south must be finite; entry \[3, 1\] is inf"),
-        ({"north": rows("north"), "south": None}, "site south belongs to this rank, and its samples are None"),
+        (
+            {"north": rows("north"), "south": None},
+            "site south belongs to this rank, and its samples are None",
+        ),
     ):
         with pytest.raises((ValueError, TypeError), match=message):
-            do.solve(do.problems.PCA.from_sites(sites, 2), do.DRFGT(), None if len(sites) == 1 else "path", iterations=1)
+            do.solve(
+                do.problems.PCA.from_sites(sites, 2),
+                do.DRFGT(),
+                None if len(sites) == 1 else "path",
+                iterations=1,
+            )
 
 
 @pytest.mark.slow
@@ -277,14 +431,22 @@ def test_estimators_take_a_ranks_own_samples() -> None:
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
-        ({"colunms": 3}, r"takes the settings of PCA after sites: got an unexpected keyword argument 'colunms'"),
-        ({"exclude": ("id",)}, r"exclude: give columns=Columns\(exclude=\('id',\)\), of decentorth\.data"),
+        (
+            {"colunms": 3},
+            r"takes the settings of PCA after sites: got an unexpected keyword argument 'colunms'",
+        ),
+        (
+            {"exclude": ("id",)},
+            r"exclude: give columns=Columns\(exclude=\('id',\)\), of decentorth\.data",
+        ),
         (
             {"columns": Columns(exclude=cast("Any", "id"))},
             r"exclude of Columns must be a tuple of names, such as \('id',\), got 'id'",
         ),
     ],
 )
-def test_choices_of_columns_in_the_wrong_form_are_refused_at_once(keywords: dict[str, Any], message: str) -> None:
+def test_choices_of_columns_in_the_wrong_form_are_refused_at_once(
+    keywords: dict[str, Any], message: str
+) -> None:
     with pytest.raises(TypeError, match=message):
         do.problems.PCA.from_sites("north.csv,south.csv", 1, **keywords)

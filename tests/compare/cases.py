@@ -30,5 +30,9 @@ def graph(seed: int) -> Any:
 
 
 def small(**given: Any) -> Comparison:
-    settings: dict[str, Any] = {"algorithms": (CTA, ATC), "rules": RULES, "networks": "lan,wan"} | given
+    settings: dict[str, Any] = {
+        "algorithms": (CTA, ATC),
+        "rules": RULES,
+        "networks": "lan,wan",
+    } | given
     return compare(procrustes, settings.pop("algorithms"), graph, settings.pop("rules"), **settings)

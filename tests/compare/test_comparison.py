@@ -1,4 +1,5 @@
-"""Comparisons: all methods get the same, the table has the numbers of the runs, failures are counted, steps are tuned fairly."""
+"""Comparisons: all methods get the same, the table has the numbers of the runs, failures are
+counted, steps are tuned fairly."""
 
 from __future__ import annotations
 
@@ -54,7 +55,11 @@ def test_every_method_gets_the_same_data_start_and_network(found: Comparison) ->
     run = do.api.set_up(procrustes(1), DRFGT(), graph(1), seed=1)
     assert fingerprint(run) == digests[0][1]
     ring = tp.metropolis_weights(tp.ring(AGENTS))
-    for problem, W, seed in ((procrustes(1), ring, 1), (procrustes(1), graph(1), 2), (procrustes(2), graph(1), 1)):
+    for problem, W, seed in (
+        (procrustes(1), ring, 1),
+        (procrustes(1), graph(1), 2),
+        (procrustes(2), graph(1), 1),
+    ):
         assert fingerprint(do.api.set_up(problem, DRFGT(), W, seed=seed)) != digests[0][1]
 
 
@@ -64,52 +69,84 @@ def test_a_problem_that_is_another_each_time_is_refused() -> None:
     def careless(seed: int) -> Procrustes:
         return Procrustes(rng.standard_normal((AGENTS, 8, 5)), rng.standard_normal((AGENTS, 3, 8)))
 
-    with pytest.raises(ValueError, match=r"combine-then-adapt and .* did not get the same data, start and network for seed 0"):
+    with pytest.raises(
+        ValueError,
+        match=r"combine-then-adapt and .* did not get the same data, start and network for seed 0",
+    ):
         compare(careless, (CTA, ATC), graph(0), Rules(trials=1, iterations=3))
 
 
 @pytest.mark.slow
 def test_the_table_is_made_of_the_histories(found: Comparison) -> None:
-    """Every number again, from runs by `solve` with every iteration looked at, and a median by sorting."""
+    """Every number again, from runs by `solve` with every iteration looked at, and a median by
+    sorting."""
     for label, order in ORDERS.items():
         results = [
-            do.solve(procrustes(seed), DRFGT(order=order), graph(seed), seed=seed, iterations=400, record_every=1)
+            do.solve(
+                procrustes(seed),
+                DRFGT(order=order),
+                graph(seed),
+                seed=seed,
+                iterations=400,
+                record_every=1,
+            )
             for seed in range(3)
         ]
         for tolerance in RULES.tolerances:
-            (line,) = [each for each in found.lines if (each.algorithm, each.tolerance) == (label, tolerance)]
+            (line,) = [
+                each
+                for each in found.lines
+                if (each.algorithm, each.tolerance) == (label, tolerance)
+            ]
             exact: dict[str, list[float]] = {name: [] for name in COUNTED}
             for result in results:
                 inside = [
                     row
                     for row in result.history.rows
-                    if row.values["gradient_norm"] <= tolerance and row.values["consensus_rms"] <= tolerance
+                    if row.values["gradient_norm"] <= tolerance
+                    and row.values["consensus_rms"] <= tolerance
                 ]
                 for name in COUNTED:
                     column = "iteration" if name == "iterations" else name
                     exact[name].append(getattr(inside[0], column) if inside else math.inf)
             assert line.reached == sum(math.isfinite(count) for count in exact["iterations"])
             for name, counts in exact.items():
-                for shown, true in zip(line.counts[name], (sorted(counts)[1], min(counts), max(counts)), strict=True):
+                for shown, true in zip(
+                    line.counts[name], (sorted(counts)[1], min(counts), max(counts)), strict=True
+                ):
                     # gradients and rounds go on from what the start took
-                    assert shown == true if math.isinf(true) else true <= shown <= 1.0101 * true + 1e-9
+                    assert (
+                        shown == true if math.isinf(true) else true <= shown <= 1.0101 * true + 1e-9
+                    )
 
 
 def test_what_fails_is_counted_and_never_dropped(found: Comparison) -> None:
     wild = [line for line in found.lines if line.algorithm == WILD]
     assert all((line.trials, line.reached, line.diverged) == (3, 0, 3) for line in wild)
-    assert all(spread == (math.inf, math.inf, math.inf) for line in wild for spread in line.counts.values())
+    assert all(
+        spread == (math.inf, math.inf, math.inf) for line in wild for spread in line.counts.values()
+    )
     assert found.shown == RULES.tolerances[:-1]
     said = " ".join(found.notes())
     assert f"{WILD} did not reach 1e-40 in 3 of 3 trials: 3 diverged." in said
     assert "No method reached 1e-40." in said
 
 
-def ended(gradient: list[float], apart: float = 0.0, error: float = 0.0, status: str = "iterations") -> Trace:
+def ended(
+    gradient: list[float], apart: float = 0.0, error: float = 0.0, status: str = "iterations"
+) -> Trace:
     rows = len(gradient)
-    history = {"iteration": np.arange(rows) * 100, "gradient_norm": np.array(gradient), "consensus_rms": np.full(rows, apart)}
+    history = {
+        "iteration": np.arange(rows) * 100,
+        "gradient_norm": np.array(gradient),
+        "consensus_rms": np.full(rows, apart),
+    }
     history |= dict.fromkeys(("rounds", "bytes", "gradients", "seconds"), history["iteration"])
-    history |= {"feasibility": np.full(rows, 0.5), "error": np.full(rows, error), "objective": np.array(gradient)}
+    history |= {
+        "feasibility": np.full(rows, 0.5),
+        "error": np.full(rows, error),
+        "objective": np.array(gradient),
+    }
     return Trace(history, status, "", {}, 0.0, "")
 
 
@@ -121,7 +158,11 @@ def ended(gradient: list[float], apart: float = 0.0, error: float = 0.0, status:
         (ended([9.0, 0.5, 0.3]), {}, "still improved at the end, with gradient norm 0.3"),
         (ended([9.0, 0.5, 0.1], apart=0.2), {}, "ended with agents 0.2 apart"),
         (ended([9.0, 0.5, 0.1]), {"feasibility": 1e-3}, "ended with feasibility 0.5"),
-        (ended([9.0, 0.5, 0.1], error=1.4), {"metric": "error"}, "came to another critical point, with error 1.4"),
+        (
+            ended([9.0, 0.5, 0.1], error=1.4),
+            {"metric": "error"},
+            "came to another critical point, with error 1.4",
+        ),
     ],
 )
 def test_a_trial_that_fails_says_why(trace: Trace, rules: dict[str, Any], said: str) -> None:
@@ -143,10 +184,17 @@ def test_a_method_is_added_without_repeating_the_others(tmp_path: Path) -> None:
     assert [entry.label for entry in more.entries] == [CTA, ATC]
     for line, other in zip(both.lines, more.lines, strict=True):
         assert [line.counts[name] for name in COUNTED] == [other.counts[name] for name in COUNTED]
-    assert more.entries[0].traces[0].history["seconds"].tobytes() == one.entries[0].traces[0].history["seconds"].tobytes()
-    with pytest.raises(ValueError, match="combine-then-adapt is in the comparison already: give it another label"):
+    assert (
+        more.entries[0].traces[0].history["seconds"].tobytes()
+        == one.entries[0].traces[0].history["seconds"].tobytes()
+    )
+    with pytest.raises(
+        ValueError, match="combine-then-adapt is in the comparison already: give it another label"
+    ):
         compare(procrustes, CTA, graph, extending=one)
-    with pytest.raises(ValueError, match="a comparison that is extended has rules and networks: leave them out"):
+    with pytest.raises(
+        ValueError, match="a comparison that is extended has rules and networks: leave them out"
+    ):
         compare(procrustes, ATC, graph, rules, extending=one)
     with pytest.raises(ValueError, match="did not get the same data, start and network for seed"):
         compare(procrustes, ATC, graph(9), extending=one)
@@ -154,10 +202,17 @@ def test_a_method_is_added_without_repeating_the_others(tmp_path: Path) -> None:
 
 def test_modelled_seconds_have_the_median_of_the_measured_computing(found: Comparison) -> None:
     entry = found.entries[1]
-    model = replace(NETWORKS["wan"], compute=float(np.median([trace.computing for trace in entry.traces])))
+    model = replace(
+        NETWORKS["wan"], compute=float(np.median([trace.computing for trace in entry.traces]))
+    )
     for seed, trace in zip(RULES.seeds, entry.traces, strict=True):
-        assert np.array_equal(found.column(entry, seed, "seconds on wan"), wall_time(model, AGENTS, trace.history))
-        assert trace.computing * AGENTS * trace.history["iteration"][-1] <= trace.history["seconds"][-1]
+        assert np.array_equal(
+            found.column(entry, seed, "seconds on wan"), wall_time(model, AGENTS, trace.history)
+        )
+        assert (
+            trace.computing * AGENTS * trace.history["iteration"][-1]
+            <= trace.history["seconds"][-1]
+        )
 
 
 @pytest.mark.slow
@@ -166,17 +221,28 @@ def test_parallel_processes_take_functions_of_any_kind() -> None:
 
     def counts(workers: int) -> list[Any]:
         rules = Rules(trials=2, iterations=60, tolerances=(10.0, 1.0))
-        found = compare(lambda seed: do.problems.PCA(data + seed, 2), "drfgt,deepca", graph, rules, workers=workers)
+        found = compare(
+            lambda seed: do.problems.PCA(data + seed, 2),
+            "drfgt,deepca",
+            graph,
+            rules,
+            workers=workers,
+        )
         return [line.counts[name] for line in found.lines for name in COUNTED]
 
     assert counts(2) == counts(1)
 
 
-def test_several_workers_need_joblib(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_workers_need_joblib(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert processes(None) == 1
     assert main(["--algorithms", "drfgt", "--workers", "2"]) == 2
-    said = 'decentorth compare: 2 workers need joblib: pip install "decentorth[workers]", or give 1 worker\n'
+    said = (
+        'decentorth compare: 2 workers need joblib: pip install "decentorth[workers]", or give 1 '
+        "worker\n"
+    )
     assert capsys.readouterr() == ("", said)
     assert study(["spectral", "--workers", "2"]) == 2
     assert capsys.readouterr() == ("", said.replace("compare", "study"))
@@ -185,7 +251,9 @@ def test_several_workers_need_joblib(monkeypatch: pytest.MonkeyPatch, capsys: py
 
 
 def test_the_error_can_be_the_metric() -> None:
-    rules = Rules(trials=1, iterations=800, metric="error", tolerances=(1e-1, 1e-3), consensus_factor=None)
+    rules = Rules(
+        trials=1, iterations=800, metric="error", tolerances=(1e-1, 1e-3), consensus_factor=None
+    )
     found = compare(pca, ATC, graph, rules)
     trace = found.entries[0].traces[0]
     row = rules.reached(trace.history, 1e-3)
@@ -197,14 +265,19 @@ def test_the_error_can_be_the_metric() -> None:
 
 
 def test_different_minimisers_are_named(found: Comparison) -> None:
-    """The objectives at the end are set apart by 2 in 1000 of their fall for one method in one trial, then by less than 1.
+    """The objectives at the end are set apart by 2 in 1000 of their fall for one method in one
+    trial, then by less than 1.
 
-    A noise-free problem, whose least objective is zero, has no other minimisers because of its rounding.
+    A noise-free problem, whose least objective is zero, has no other minimisers because of its
+    rounding.
     """
     rules = Rules(**{**RULES.__dict__, "tolerances": (1.0,)})
     first, second = found.entries[:2]
     start, end = first.traces[1].history["objective"][[0, -1]]
-    said = "In 1 of 3 trials (seed 1) methods that reached 1 ended at objectives that differ by more than 0.1 % of their fall: "
+    said = (
+        "In 1 of 3 trials (seed 1) methods that reached 1 ended at objectives that differ by "
+        "more than 0.1 % of their fall: "
+    )
     said += f"they found different minimisers, the worse ones {ATC} in 1."
     for share, expected in ((0.002, [said]), (0.0009, [])):
         for shift in (0.0, -end):
@@ -213,7 +286,9 @@ def test_different_minimisers_are_named(found: Comparison) -> None:
                 traces = list(entry.traces)
                 objective = traces[1].history["objective"].copy()
                 objective[-1] = last
-                traces[1] = replace(traces[1], history={**traces[1].history, "objective": objective + shift})
+                traces[1] = replace(
+                    traces[1], history={**traces[1].history, "objective": objective + shift}
+                )
                 entries.append(replace(entry, traces=tuple(traces)))
             changed = replace(found, rules=rules, entries=tuple(entries))
             assert [note for note in changed.notes() if "different minimisers" in note] == expected
@@ -237,7 +312,9 @@ def test_runs_that_are_there_are_not_made_again(tmp_path: Path) -> None:
         before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.json")}
         made = plan.run(store=Store(tmp_path, about, SerialCommunicator()), advance=said.append)
         assert len(said) == plan.total
-        return made, [path for path in tmp_path.glob("*.json") if before.get(path) != path.stat().st_mtime_ns]
+        return made, [
+            path for path in tmp_path.glob("*.json") if before.get(path) != path.stat().st_mtime_ns
+        ]
 
     rules = Rules(**{**RULES.__dict__, "iterations": 100})
     one, fresh = run(rules, {"data": "x"})
@@ -264,7 +341,9 @@ def test_a_changed_file_or_method_is_run_again(tmp_path: Path) -> None:
     assert first != Store(tmp_path, {"data": str(data)}, SerialCommunicator()).path(job)
 
 
-TUNED = Rules(trials=2, iterations=500, tolerances=(1.0, 1e-1, 1e-3), tune=True, grid=5, tune_seeds=2)
+TUNED = Rules(
+    trials=2, iterations=500, tolerances=(1.0, 1e-1, 1e-3), tune=True, grid=5, tune_seeds=2
+)
 
 
 @pytest.fixture(scope="module")
@@ -273,7 +352,9 @@ def tuned() -> Comparison:
 
 
 def counted(history: Any, tolerance: float) -> float:
-    for k, gradient, consensus in zip(history["iteration"], history["gradient_norm"], history["consensus_rms"], strict=True):
+    for k, gradient, consensus in zip(
+        history["iteration"], history["gradient_norm"], history["consensus_rms"], strict=True
+    ):
         if gradient <= tolerance and consensus <= tolerance:
             return float(k)
     return math.inf
@@ -281,7 +362,8 @@ def counted(history: Any, tolerance: float) -> float:
 
 @pytest.mark.slow
 def test_the_choice_is_the_argmin_of_its_grid(tuned: Comparison) -> None:
-    """With the tuning runs made again outside: the fewest iterations to the smallest tolerance in the median over the seeds."""
+    """With the tuning runs made again outside: the fewest iterations to the smallest tolerance in
+    the median over the seeds."""
     for entry in tuned.entries:
         found = []
         for one in entry.tried:
@@ -297,8 +379,13 @@ def test_the_choice_is_the_argmin_of_its_grid(tuned: Comparison) -> None:
                 ).history
                 for seed in (2, 3)
             ]
-            counts = [np.median([counted(history, tolerance) for history in histories]) for tolerance in (1e-3, 1e-1, 1.0)]
-            found.append((*counts, np.median([history["gradient_norm"][-1] for history in histories])))
+            counts = [
+                np.median([counted(history, tolerance) for history in histories])
+                for tolerance in (1e-3, 1e-1, 1.0)
+            ]
+            found.append(
+                (*counts, np.median([history["gradient_norm"][-1] for history in histories]))
+            )
         least = min(found)
         assert found[entry.tried.index(entry.chosen)] == least
         assert math.isfinite(least[0])
@@ -325,10 +412,17 @@ def test_the_tuned_method_is_what_the_trials_run(tuned: Comparison) -> None:
         for seed, trace in zip((0, 1), entry.traces, strict=True):
             algorithm = entry.chosen.algorithm
             result = do.solve(
-                procrustes(seed), algorithm, graph(seed), seed=seed, iterations=TUNED.iterations, rows=TUNED.rows(TUNED.iterations)
+                procrustes(seed),
+                algorithm,
+                graph(seed),
+                seed=seed,
+                iterations=TUNED.iterations,
+                rows=TUNED.rows(TUNED.iterations),
             )
             shown = len(trace.history["iteration"])
-            assert np.array_equal(result.history["gradient_norm"][:shown], trace.history["gradient_norm"])
+            assert np.array_equal(
+                result.history["gradient_norm"][:shown], trace.history["gradient_norm"]
+            )
 
 
 def trace(end: float, reached: dict[float, int], status: str = "iterations") -> Trace:
@@ -349,20 +443,30 @@ def test_merits_by_hand() -> None:
     assert merit(both, JUDGED) == (math.inf, 20.0, 0.3)
     assert merit([both[0]], JUDGED) == (50.0, 10.0, 0.1)
     assert merit([both[0], both[0], both[1]], JUDGED) == (50.0, 10.0, 0.1)
-    assert merit([trace(2.0, {}, "diverged")], JUDGED) == merit([trace(math.nan, {})], JUDGED) == (math.inf, math.inf, math.inf)
+    assert (
+        merit([trace(2.0, {}, "diverged")], JUDGED)
+        == merit([trace(math.nan, {})], JUDGED)
+        == (math.inf, math.inf, math.inf)
+    )
 
 
 def tried(*traces: Trace) -> list[Candidate]:
-    return [Candidate(2.0**place, DRFGT(step_size=2.0**place), f"{2.0**place:g}", (one,)) for place, one in enumerate(traces)]
+    return [
+        Candidate(2.0**place, DRFGT(step_size=2.0**place), f"{2.0**place:g}", (one,))
+        for place, one in enumerate(traces)
+    ]
 
 
 @pytest.mark.parametrize(
     ("traces", "expected"),
     [
-        ([trace(0.1, {1.0: 90, 0.1: 100}), trace(0.5, {1.0: 1})], 1.0),  # only one comes to the smallest tolerance
+        # only one comes to the smallest tolerance
+        ([trace(0.1, {1.0: 90, 0.1: 100}), trace(0.5, {1.0: 1})], 1.0),
         ([trace(0.5, {1.0: 9}), trace(0.9, {1.0: 8})], 2.0),  # neither does: the next one counts
-        ([trace(5.0, {}), trace(3.0, {}), trace(4.0, {})], 2.0),  # nothing is reached: how far each came
-        ([trace(2.0, {}, "diverged"), trace(8.0, {})], 2.0),  # a run that ended early is not a good one
+        # nothing is reached: how far each came
+        ([trace(5.0, {}), trace(3.0, {}), trace(4.0, {})], 2.0),
+        # a run that ended early is not a good one
+        ([trace(2.0, {}, "diverged"), trace(8.0, {})], 2.0),
         ([trace(0.1, {0.1: 50}), trace(0.1, {0.1: 50})], 1.0),  # alike: the smaller step
     ],
 )
@@ -377,7 +481,10 @@ def test_a_best_step_at_the_edge_is_told() -> None:
 
 
 def test_the_step_in_words() -> None:
-    found = small(algorithms="drfgt,drgta:step_size=constant,drfgt:safe=true,drsgd", rules=Rules(trials=2, iterations=9))
+    found = small(
+        algorithms="drfgt,drgta:step_size=constant,drfgt:safe=true,drsgd",
+        rules=Rules(trials=2, iterations=9),
+    )
     ranges = [
         r"auto, growing \(\S+ to \S+\)",
         r"constant \(\S+ to \S+\)",
@@ -395,8 +502,14 @@ def test_a_step_that_is_worse_in_the_trials_is_told() -> None:
     (first,) = tuned.entries
     assert first.chosen.factor > 1.0
     for seed, trace in zip((0, 1), first.untuned, strict=True):
-        options: dict[str, Any] = {"iterations": 500, "rows": TUNED.rows(500), "stopping": TUNED.stop()}
-        result = do.solve(procrustes(seed), DRFGT(step_size=0.002), graph(seed), seed=seed, **options)
+        options: dict[str, Any] = {
+            "iterations": 500,
+            "rows": TUNED.rows(500),
+            "stopping": TUNED.stop(),
+        }
+        result = do.solve(
+            procrustes(seed), DRFGT(step_size=0.002), graph(seed), seed=seed, **options
+        )
         assert np.array_equal(result.history["gradient_norm"], trace.history["gradient_norm"])
     assert "does better with its own step" not in " ".join(tuned.notes())
     own, chosen = (merit(runs, TUNED)[:3] for runs in (first.untuned, first.traces))
@@ -410,10 +523,15 @@ def test_a_step_that_is_worse_in_the_trials_is_told() -> None:
 def test_a_given_step_is_the_centre() -> None:
     run = do.solve(procrustes(0), DRFGT(step_size=0.003), graph(0), iterations=0)
     rules = Rules(tune=True, grid=3)
-    for step, made in ((0.003, lambda s: s), ("diminishing:initial=0.003", lambda s: f"diminishing:initial={s}")):
+    for step, made in (
+        (0.003, lambda s: s),
+        ("diminishing:initial=0.003", lambda s: f"diminishing:initial={s}"),
+    ):
         method = DRFGT(step_size=step)
         grid = candidates("drfgt", method, method, run, rules)
-        assert [one.algorithm for one in grid] == [DRFGT(step_size=made(s)) for s in (0.0015, 0.003, 0.006)]
+        assert [one.algorithm for one in grid] == [
+            DRFGT(step_size=made(s)) for s in (0.0015, 0.003, 0.006)
+        ]
 
 
 def test_an_automatic_policy_is_centred_where_it_starts() -> None:

@@ -28,12 +28,25 @@ NAMED: list[tuple[Any, dict[str, Any]]] = [
     ("DRFGT,landing", {"drfgt": DRFGT(), "landing": Landing()}),
     (
         "drfgt:order=adapt-then-combine,penalty=10,landing:safe=true,eps=0.25",
-        {"drfgt:order=adapt-then-combine,penalty=10": DRFGT(order="adapt-then-combine", penalty=10.0)}
+        {
+            "drfgt:order=adapt-then-combine,penalty=10": DRFGT(
+                order="adapt-then-combine", penalty=10.0
+            )
+        }
         | {"landing:safe=true,eps=0.25": Landing(safe=True, eps=0.25)},
     ),
-    ("landing:step_size=bb:cap=3", {"landing:step_size=bb:cap=3": Landing(step_size=BarzilaiBorwein(cap=3.0))}),
-    ([DRFGT(penalty=2.0), "landing"], {"drfgt:penalty=2.0": DRFGT(penalty=2.0), "landing": Landing()}),
-    ({"ours": "drfgt:penalty=2", "theirs": Landing()}, {"ours": DRFGT(penalty=2.0), "theirs": Landing()}),
+    (
+        "landing:step_size=bb:cap=3",
+        {"landing:step_size=bb:cap=3": Landing(step_size=BarzilaiBorwein(cap=3.0))},
+    ),
+    (
+        [DRFGT(penalty=2.0), "landing"],
+        {"drfgt:penalty=2.0": DRFGT(penalty=2.0), "landing": Landing()},
+    ),
+    (
+        {"ours": "drfgt:penalty=2", "theirs": Landing()},
+        {"ours": DRFGT(penalty=2.0), "theirs": Landing()},
+    ),
 ]
 
 
@@ -45,7 +58,11 @@ def test_methods_by_name(named: Any, expected: dict[str, Any]) -> None:
 
 
 def test_a_label_names_its_own_method() -> None:
-    for algorithm in (DRFGT(), DRFGT(step_size=0.5, order="adapt-then-combine"), DRFGT(step_size="diminishing:power=0.75")):
+    for algorithm in (
+        DRFGT(),
+        DRFGT(step_size=0.5, order="adapt-then-combine"),
+        DRFGT(step_size="diminishing:power=0.75"),
+    ):
         assert methods(called(algorithm)) == {called(algorithm): algorithm}
 
 
@@ -74,7 +91,8 @@ def test_steps_are_powers_of_two_about_the_methods_own(grid: int) -> None:
 @settings(deadline=None, derandomize=True)
 @given(st.integers(1, 50_000), st.sampled_from([0.003, 0.01, 0.05, 0.3]))
 def test_counts_are_too_high_by_the_resolution_at_most(iterations: int, resolution: float) -> None:
-    """A metric that falls just after a row is seen at the next: at most ``resolution`` later, an iteration apart."""
+    """A metric that falls just after a row is seen at the next: at most ``resolution`` later, an
+    iteration apart."""
     rows = list(schedule(iterations, Rules(resolution=resolution).rows(iterations), None))
     for before, after in itertools.pairwise(rows):
         assert after - (before + 1) <= resolution * (before + 1)
@@ -86,16 +104,31 @@ def history(**columns: list[float]) -> dict[str, Any]:
 
 
 def test_a_tolerance_is_reached_where_the_agents_are_too() -> None:
-    run = history(gradient_norm=[9.0, 0.5, 0.05, 0.5, 0.01], consensus_rms=[0.0, 3.0, 0.4, 0.2, 0.09])
-    assert [Rules().reached(run, tolerance) for tolerance in (10.0, 1.0, 0.5, 0.1, 0.05)] == [0, 2, 2, 4, None]
+    run = history(
+        gradient_norm=[9.0, 0.5, 0.05, 0.5, 0.01], consensus_rms=[0.0, 3.0, 0.4, 0.2, 0.09]
+    )
+    assert [Rules().reached(run, tolerance) for tolerance in (10.0, 1.0, 0.5, 0.1, 0.05)] == [
+        0,
+        2,
+        2,
+        4,
+        None,
+    ]
     apart = Rules(consensus_factor=None)
-    assert [apart.reached(run, tolerance) for tolerance in (1.0, 0.05, 0.01, 1e-3)] == [1, 2, 4, None]
+    assert [apart.reached(run, tolerance) for tolerance in (1.0, 0.05, 0.01, 1e-3)] == [
+        1,
+        2,
+        4,
+        None,
+    ]
     assert Rules(consensus_factor=4.0).reached(run, 0.1) == 2
 
 
 @settings(deadline=None, derandomize=True)
 @given(st.floats(1e-6, 10.0), st.floats(1e-6, 10.0), st.sampled_from([None, 0.5, 1.0, 10.0]))
-def test_a_run_stops_exactly_where_the_smallest_tolerance_is_reached(metric: float, consensus: float, factor: float | None) -> None:
+def test_a_run_stops_exactly_where_the_smallest_tolerance_is_reached(
+    metric: float, consensus: float, factor: float | None
+) -> None:
     rules = Rules(tolerances=(1.0, 0.1), consensus_factor=factor)
     values = {"gradient_norm": metric, "consensus_rms": consensus}
     stopped = rules.stop()(Row(1, 0, 0, 0, 0, 0.0, values), None)  # type: ignore[arg-type]  # these rules ask no other rank
@@ -104,10 +137,17 @@ def test_a_run_stops_exactly_where_the_smallest_tolerance_is_reached(metric: flo
 
 
 def test_objectives_are_reached_by_feasible_points() -> None:
-    """Tolerances of any sign, nothing asked of the agents' distance, and the end at the smallest value or the time limit."""
-    rules = Rules(metric="objective", tolerances=(-3.0, 1.0, -1.0, -3.0), feasibility=1e-6, time_limit=5.0)
+    """Tolerances of any sign, nothing asked of the agents' distance, and the end at the smallest
+    value or the time limit."""
+    rules = Rules(
+        metric="objective", tolerances=(-3.0, 1.0, -1.0, -3.0), feasibility=1e-6, time_limit=5.0
+    )
     assert rules.tolerances == (1.0, -1.0, -3.0)
-    run = history(objective=[2.0, -4.0, -1.0, -3.5], feasibility=[0.0, 1e-3, 1e-6, 1e-9], consensus_rms=[9.0, 9.0, 9.0, 9.0])
+    run = history(
+        objective=[2.0, -4.0, -1.0, -3.5],
+        feasibility=[0.0, 1e-3, 1e-6, 1e-9],
+        consensus_rms=[9.0, 9.0, 9.0, 9.0],
+    )
     assert [rules.reached(run, value) for value in (*rules.tolerances, -4.0)] == [2, 2, 3, None]
     assert goal(rules) == "objective <= t and feasibility <= 1e-06"
 
@@ -128,9 +168,16 @@ def test_objectives_are_reached_by_feasible_points() -> None:
 
 @pytest.mark.parametrize("compute", [None, 0.7])
 def test_the_wall_time_of_a_run_is_the_sum_of_its_parts(compute: float | None) -> None:
-    """On a ring an agent sends two messages in a round: set-up rounds of five numbers, then two rounds of 36 in an iteration."""
+    """On a ring an agent sends two messages in a round: set-up rounds of five numbers, then two
+    rounds of 36 in an iteration."""
     W = tp.metropolis_weights(tp.ring(5))
-    result = do.solve(problems.procrustes().problem, do.DRFGT(order="adapt-then-combine"), W, iterations=30, record_every=1)
+    result = do.solve(
+        problems.procrustes().problem,
+        do.DRFGT(order="adapt-then-combine"),
+        W,
+        iterations=30,
+        record_every=1,
+    )
     history, model = result.history, NetworkModel(latency=0.01, bandwidth=1e5, compute=compute)
     before, k = int(history["rounds"][0]), history["iteration"]
     assert before > 0
@@ -150,8 +197,12 @@ def test_a_run_of_one_agent_computes_alone() -> None:
 
 def test_names_and_parameters() -> None:
     assert NetworkModel.named("wan") == NETWORKS["wan"]
-    assert NetworkModel.named("wan:latency=0.1,compute=1e-3") == NetworkModel(latency=0.1, bandwidth=1.25e7, compute=1e-3)
-    assert NetworkModel.named("latency=1e-3,bandwidth=1e8") == NetworkModel(latency=1e-3, bandwidth=1e8)
+    assert NetworkModel.named("wan:latency=0.1,compute=1e-3") == NetworkModel(
+        latency=0.1, bandwidth=1.25e7, compute=1e-3
+    )
+    assert NetworkModel.named("latency=1e-3,bandwidth=1e8") == NetworkModel(
+        latency=1e-3, bandwidth=1e8
+    )
     assert str(NETWORKS["wan"]) == "latency 0.04, bandwidth 1.25e+07"
 
 
@@ -164,7 +215,8 @@ REFUSED: list[tuple[Callable[[Any], Any], Any, str]] = [
     (
         methods,
         "drfgt:ordr=auto",
-        "algorithms: 'drfgt:ordr=auto': drfgt has no parameter 'ordr'; did you mean 'order'? its parameters: ",
+        "algorithms: 'drfgt:ordr=auto': drfgt has no parameter 'ordr'; did you mean 'order'? its "
+        "parameters: ",
     ),
     (methods, "drfgt:penalty=-1", "algorithms: 'drfgt:penalty=-1': penalty must be positive"),
     (
@@ -172,17 +224,37 @@ REFUSED: list[tuple[Callable[[Any], Any], Any, str]] = [
         "drfgt,asynchronous_drfgt:delay=1",
         "asynchronous_drfgt:delay=1 has activations of single agents, not iterations: use",
     ),
-    (methods, "lobpcg", "lobpcg is for features split over agents: use decentorth run --split features"),
+    (
+        methods,
+        "lobpcg",
+        "lobpcg is for features split over agents: use decentorth run --split features",
+    ),
     (methods, "drfgt,landing,drfgt", "algorithms: drfgt is named twice: give it other parameters"),
     (NetworkModel.named, "wam", "unknown network 'wam'; did you mean 'wan'?"),
-    (NetworkModel.named, "wan:latncy=1", "network 'wan:latncy=1': wan has no parameter 'latncy'; did you mean 'latency'?"),
+    (
+        NetworkModel.named,
+        "wan:latncy=1",
+        "network 'wan:latncy=1': wan has no parameter 'latncy'; did you mean 'latency'?",
+    ),
     (NetworkModel.named, "bandwidth=0", "network 'bandwidth=0': bandwidth must be"),
     (rules, {"trials": 0}, "trials must be at least 1"),
     (rules, {"tolerances": ()}, "tolerances must be at least one number"),
-    (rules, {"metric": "objective", "tolerances": (-np.inf,)}, "tolerances must be finite, got -inf"),
-    (rules, {"metric": "loss"}, "metric must be one of gradient_norm, stationarity, error or objective, got 'loss'"),
+    (
+        rules,
+        {"metric": "objective", "tolerances": (-np.inf,)},
+        "tolerances must be finite, got -inf",
+    ),
+    (
+        rules,
+        {"metric": "loss"},
+        "metric must be one of gradient_norm, stationarity, error or objective, got 'loss'",
+    ),
     (rules, {"resolution": 1.0}, "resolution must be at least 0 and below 1"),
-    (rules, {"resolution": 0.0, "iterations": 30_000}, "checks 30001 of 30000 iterations, and a history holds 20000"),
+    (
+        rules,
+        {"resolution": 0.0, "iterations": 30_000},
+        "checks 30001 of 30000 iterations, and a history holds 20000",
+    ),
 ]
 
 

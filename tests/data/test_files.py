@@ -1,4 +1,5 @@
-"""Files of every format give the same matrix, bit for bit, and every damaged file is refused in words."""
+"""Files of every format give the same matrix, bit for bit, and every damaged file is refused in
+words."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ M, D = 7, 5
 
 
 def matrix() -> Array:
-    """Entries whose decimals need all 17 digits, of many magnitudes, with zeros; the last column is nowhere zero."""
+    """Entries whose decimals need all 17 digits, of many magnitudes, with zeros; the last column is
+    nowhere zero."""
     rng = np.random.default_rng(0)
     values = rng.standard_normal((M, D)) * 10.0 ** rng.integers(-300, 300, (M, D))
     values[rng.random((M, D)) < 0.3] = 0.0
@@ -49,17 +51,22 @@ def text(values: Array, delimiter: str, header: str = "", end: str = "\n") -> st
 
 def svmlight(values: Array) -> str:
     return "".join(
-        f"{i % 3} " + " ".join(f"{j + 1}:{float(v)!r}" for j, v in enumerate(row) if v) + "\n" for i, row in enumerate(values)
+        f"{i % 3} " + " ".join(f"{j + 1}:{float(v)!r}" for j, v in enumerate(row) if v) + "\n"
+        for i, row in enumerate(values)
     )
 
 
 def coordinate(values: Array) -> str:
     entries = [f"{i + 1} {j + 1} {float(values[i, j])!r}\n" for i, j in np.argwhere(values)]
-    return f"%%MatrixMarket matrix coordinate real general\n{M} {D} {len(entries)}\n" + "".join(entries)
+    return f"%%MatrixMarket matrix coordinate real general\n{M} {D} {len(entries)}\n" + "".join(
+        entries
+    )
 
 
 def dense_market(values: Array) -> str:
-    return f"%%MatrixMarket matrix array real general\n{M} {D}\n" + "".join(f"{float(v)!r}\n" for v in values.T.ravel())
+    return f"%%MatrixMarket matrix array real general\n{M} {D}\n" + "".join(
+        f"{float(v)!r}\n" for v in values.T.ravel()
+    )
 
 
 Make = Callable[[Path], str]
@@ -75,7 +82,10 @@ def by(name: str, make: Callable[[Path], Any], key: str = "") -> Make:
 
 
 def write(name: str, content: str | bytes) -> Make:
-    return by(name, lambda path: path.write_bytes(content.encode() if isinstance(content, str) else content))
+    return by(
+        name,
+        lambda path: path.write_bytes(content.encode() if isinstance(content, str) else content),
+    )
 
 
 def save(values: NDArray[Any], name: str = "a.npy") -> Make:
@@ -88,7 +98,10 @@ def archive(key: str = "", **members: Any) -> Make:
 
 def idx(values: NDArray[Any], kind: int = 0x0E) -> bytes:
     dtype = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}[kind]
-    return struct.pack(f">HBB{values.ndim}I", 0, kind, values.ndim, *values.shape) + values.astype(dtype).tobytes()
+    return (
+        struct.pack(f">HBB{values.ndim}I", 0, kind, values.ndim, *values.shape)
+        + values.astype(dtype).tobytes()
+    )
 
 
 def save_sparse(matrix: Any) -> Make:
@@ -105,7 +118,9 @@ FORMATS = {
     "csv, header": write("a.csv", text(A, ",", "a,b,c,d,e\n")),
     "csv, quoted header": write("a.csv", text(A, ",", '"weight, kg",b,c,d,e\n')),
     "csv, comments": write("a.csv", text(A, ",", "# 7 samples\n\n# 5 features, raw\na,b,c,d,e\n")),
-    "csv, byte order mark and CRLF": write("a.csv", b"\xef\xbb\xbf" + text(A, ", ", end="\r\n").encode()),
+    "csv, byte order mark and CRLF": write(
+        "a.csv", b"\xef\xbb\xbf" + text(A, ", ", end="\r\n").encode()
+    ),
     "csv, no newline at the end": write("a.csv", text(A, ",")[:-1]),
     "csv, semicolons": write("a.csv", text(A, ";", "a, in m;b;c;d;e\n")),
     "CSV in capitals": write("A.CSV", text(A, ",")),
@@ -117,7 +132,10 @@ FORMATS = {
     "mtx, coordinate": write("a.mtx", coordinate(A)),
     "mtx, array": write("a.mtx", dense_market(A)),
     "mtx.gz": write("a.mtx.gz", gzip.compress(coordinate(A).encode())),
-    **{f"npz, {kind}": save_sparse(scipy.sparse.coo_array(A).asformat(kind)) for kind in ("csr", "csc", "coo", "bsr", "dia")},
+    **{
+        f"npz, {kind}": save_sparse(scipy.sparse.coo_array(A).asformat(kind))
+        for kind in ("csr", "csc", "coo", "bsr", "dia")
+    },
     "idx": write("a.idx", idx(A)),
     "idx.gz": write("a.idx.gz", gzip.compress(idx(A))),
     "idx, compressed without saying so": write("a.idx", gzip.compress(idx(A))),
@@ -129,7 +147,9 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("make", FORMATS.values(), ids=FORMATS)
-def test_every_format_gives_the_same_bits_of_the_whole_and_of_rows(make: Make, tmp_path: Path) -> None:
+def test_every_format_gives_the_same_bits_of_the_whole_and_of_rows(
+    make: Make, tmp_path: Path
+) -> None:
     spec = make(tmp_path)
     whole = load_matrix(spec)
     assert whole.dtype == np.float64
@@ -147,12 +167,16 @@ def test_every_format_gives_the_same_bits_of_the_whole_and_of_rows(make: Make, t
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     values=arrays(
-        np.float64, st.tuples(st.integers(1, 6), st.integers(1, 4)), elements=st.floats(allow_nan=False, allow_infinity=False)
+        np.float64,
+        st.tuples(st.integers(1, 6), st.integers(1, 4)),
+        elements=st.floats(allow_nan=False, allow_infinity=False),
     ),
     mark=st.sampled_from([",", ";", "\t", " "]),
     data=st.data(),
 )
-def test_text_round_trips_every_finite_number(values: Array, mark: str, data: st.DataObject, tmp_path: Path) -> None:
+def test_text_round_trips_every_finite_number(
+    values: Array, mark: str, data: st.DataObject, tmp_path: Path
+) -> None:
     path = tmp_path / "a.csv"
     path.write_text(text(values, mark))
     rows = data.draw(st.lists(st.integers(0, len(values) - 1), max_size=8))
@@ -169,7 +193,9 @@ def test_text_agrees_with_numpy_and_matrix_market_with_scipy(tmp_path: Path) -> 
     symmetric = "%%MatrixMarket matrix coordinate integer symmetric\n3 3 3\n1 1 4\n2 1 5\n2 1 6\n"
     (tmp_path / "t.mtx").write_text(symmetric)
     assert np.array_equal(load_matrix(tmp_path / "t.mtx"), [[4, 11, 0], [11, 0, 0], [0, 0, 0]])
-    (tmp_path / "p.mtx").write_text("%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 2\n")
+    (tmp_path / "p.mtx").write_text(
+        "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 2\n"
+    )
     assert np.array_equal(load_matrix(tmp_path / "p.mtx"), [[0, 1], [0, 0]])
 
 
@@ -184,7 +210,9 @@ def test_only_the_rows_wanted_of_an_npy_are_checked_and_read(tmp_path: Path) -> 
     """A sparse file of 80 GB: row 3 could not be had by reading the whole."""
     rows, columns = 100_000_000, 100
     header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (rows, columns)})
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (rows, columns)}
+    )
     path = tmp_path / "large.npy"
     with path.open("wb") as file:
         file.write(header.getvalue())
@@ -192,12 +220,19 @@ def test_only_the_rows_wanted_of_an_npy_are_checked_and_read(tmp_path: Path) -> 
         file.write(np.arange(columns, dtype="<f8").tobytes())
         file.truncate(header.tell() + rows * columns * 8)
     assert MatrixFile(path).shape == (rows, columns)
-    assert np.array_equal(MatrixFile(path).rows([rows - 1, 3]), [np.zeros(columns), np.arange(columns)])
+    assert np.array_equal(
+        MatrixFile(path).rows([rows - 1, 3]), [np.zeros(columns), np.arange(columns)]
+    )
 
 
-@pytest.mark.parametrize(("kind", "dtype"), [(8, np.uint8), (9, np.int8), (11, np.int16), (12, np.int32)])
-def test_idx_of_every_kind_of_number(kind: int, dtype: type[np.integer[Any]], tmp_path: Path) -> None:
-    """Big-endian, exactly, the largest and smallest numbers included; images are flattened row by row."""
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [(8, np.uint8), (9, np.int8), (11, np.int16), (12, np.int32)]
+)
+def test_idx_of_every_kind_of_number(
+    kind: int, dtype: type[np.integer[Any]], tmp_path: Path
+) -> None:
+    """Big-endian, exactly, the largest and smallest numbers included; images are flattened row by
+    row."""
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     values = np.random.default_rng(kind).integers(low, high, (5, 3, 2), endpoint=True)
     values[0, 0, 0], values[4, 2, 1] = low, high
@@ -233,28 +268,44 @@ def test_a_signalling_nan_is_named_without_a_warning(tmp_path: Path) -> None:
     content = bytearray(idx(np.ones((4, 3)), 0x0D))
     content[-4:] = bytes.fromhex("7f800001")
     (tmp_path / "a.idx").write_bytes(content)
-    with pytest.raises(ValueError, match=r"not finite \(1 NaN, 0 infinite\); the first is nan at row 3, column 2"):
+    with pytest.raises(
+        ValueError, match=r"not finite \(1 NaN, 0 infinite\); the first is nan at row 3, column 2"
+    ):
         load_matrix(tmp_path / "a.idx")
 
 
 @pytest.mark.parametrize("make", PARTLY.values(), ids=PARTLY)
-def test_partly_observed_matrices_have_nan_where_nothing_was_observed(make: Make, tmp_path: Path) -> None:
+def test_partly_observed_matrices_have_nan_where_nothing_was_observed(
+    make: Make, tmp_path: Path
+) -> None:
     file = MatrixFile(make(tmp_path))
     assert file.observed(range(M)).tobytes() == HOLES.tobytes()
     assert file.observed([5, 1, 5]).tobytes() == HOLES[[5, 1, 5]].tobytes()
 
 
 def test_a_stored_zero_is_observed(tmp_path: Path) -> None:
-    scipy.sparse.save_npz(tmp_path / "a.npz", scipy.sparse.csr_array(([0.0, 2.0], [1, 0], [0, 1, 2]), shape=(2, 2)))
-    assert np.array_equal(MatrixFile(tmp_path / "a.npz").observed([0, 1]), [[np.nan, 0.0], [2.0, np.nan]], equal_nan=True)
+    scipy.sparse.save_npz(
+        tmp_path / "a.npz", scipy.sparse.csr_array(([0.0, 2.0], [1, 0], [0, 1, 2]), shape=(2, 2))
+    )
+    assert np.array_equal(
+        MatrixFile(tmp_path / "a.npz").observed([0, 1]),
+        [[np.nan, 0.0], [2.0, np.nan]],
+        equal_nan=True,
+    )
     (tmp_path / "a.mtx").write_text(MARKET + "2 2 2\n1 2 0\n2 1 2\n")
-    assert np.array_equal(MatrixFile(tmp_path / "a.mtx").observed([0, 1]), [[np.nan, 0.0], [2.0, np.nan]], equal_nan=True)
+    assert np.array_equal(
+        MatrixFile(tmp_path / "a.mtx").observed([0, 1]),
+        [[np.nan, 0.0], [2.0, np.nan]],
+        equal_nan=True,
+    )
 
 
 def test_infinity_is_not_missing(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("nan,2\n3,-inf\n")
     with pytest.raises(
-        ValueError, match=r"1 of the 4 values read are not finite \(0 NaN, 1 infinite\); the first is -inf at row 1, column 1"
+        ValueError,
+        match=r"1 of the 4 values read are not finite \(0 NaN, 1 infinite\); the first is -inf at row "
+        r"1, column 1",
     ):
         MatrixFile(tmp_path / "a.csv").observed([0, 1])
 
@@ -286,7 +337,14 @@ def test_labels_in_text(name: str, content: str, expected: list[int | str], tmp_
 
 
 @pytest.mark.parametrize(
-    "values", [np.array([2, 0, 1]), np.array(["a", "b"]), np.array([2.0, 1.0]), np.array([True, False]), np.array([b"x"])]
+    "values",
+    [
+        np.array([2, 0, 1]),
+        np.array(["a", "b"]),
+        np.array([2.0, 1.0]),
+        np.array([True, False]),
+        np.array([b"x"]),
+    ],
 )
 def test_labels_in_npy_and_npz(values: np.ndarray, tmp_path: Path) -> None:
     np.save(tmp_path / "y.npy", values)
@@ -314,7 +372,9 @@ def npy_bytes(values: NDArray[Any]) -> bytes:
 
 def npy_header(descr: str, shape: tuple[int, ...]) -> bytes:
     file = io.BytesIO()
-    np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": shape})
+    np.lib.format.write_array_header_1_0(
+        file, {"descr": descr, "fortran_order": False, "shape": shape}
+    )
     return file.getvalue()
 
 
@@ -331,7 +391,9 @@ def near_miss(path: Path) -> None:
 
 def sparse_parts(form: str, shape: tuple[int, int] = (10, 10), **parts: Any) -> Make:
     """A file that says it is a sparse matrix, by default of three ones."""
-    return archive(**{"format": np.array(form), "shape": np.array(shape), "data": np.ones(3), **parts})
+    return archive(
+        **{"format": np.array(form), "shape": np.array(shape), "data": np.ones(3), **parts}
+    )
 
 
 def many_arrays(path: Path) -> None:
@@ -345,41 +407,89 @@ STARTS = np.array([0] + [3] * 10)
 WILD = np.array([0, 10**9, -5])
 MARKET = "%%MatrixMarket matrix coordinate real general\n"
 REFUSED: dict[str, tuple[Make, str]] = {
-    "no such file": (by("digit.csv", near_miss), r"no such file: .*digit\.csv, in .*; did you mean 'digits\.csv'\?"),
+    "no such file": (
+        by("digit.csv", near_miss),
+        r"no such file: .*digit\.csv, in .*; did you mean 'digits\.csv'\?",
+    ),
     "no such folder": (lambda folder: str(folder / "none" / "a.csv"), "there is no folder .*none"),
     "a folder": (lambda folder: str(folder), "is a folder"),
-    "unknown extension": (write("a.xlsx", "1"), r"unknown extension '\.xlsx'; known are \.npy, .*\.mtx\.gz"),
+    "unknown extension": (
+        write("a.xlsx", "1"),
+        r"unknown extension '\.xlsx'; known are \.npy, .*\.mtx\.gz",
+    ),
     "empty npy": (write("a.npy", ""), "is empty: it has 0 bytes"),
-    "more columns than names": (write("a.txt", "values\n1 2 3\n4 x 6\n"), r"line 3, column 2 .*: 'x' is not a number"),
-    "only a header": (write("a.csv", "a,b\n"), r"is empty: line 1 \('a,b'\) holds no number, and no line follows"),
+    "more columns than names": (
+        write("a.txt", "values\n1 2 3\n4 x 6\n"),
+        r"line 3, column 2 .*: 'x' is not a number",
+    ),
+    "only a header": (
+        write("a.csv", "a,b\n"),
+        r"is empty: line 1 \('a,b'\) holds no number, and no line follows",
+    ),
     "truncated npy": (write("a.npy", npy_bytes(A)[:-8]), r"is truncated"),
-    "two arrays in an npy": (write("a.npy", npy_bytes(A) * 2), r"promises 280 bytes of data .*there are 688"),
+    "two arrays in an npy": (
+        write("a.npy", npy_bytes(A) * 2),
+        r"promises 280 bytes of data .*there are 688",
+    ),
     "objects": (save(OBJECTS), r"holds Python objects, and nothing is unpickled"),
-    "objects in an archive": (archive(x=OBJECTS), r"holds Python objects, and nothing is unpickled"),
+    "objects in an archive": (
+        archive(x=OBJECTS),
+        r"holds Python objects, and nothing is unpickled",
+    ),
     "complex": (save(A * 1j), r"is complex \(complex128\)"),
     "one dimension": (save(A[0]), r"2 dimensions .*has 1: shape \(5,\); reshape\(-1, 1\)"),
-    "two arrays in an npz": (archive(one=A, two=A), r"2 arrays, 'one', 'two': choose one, as in .*a\.npz:one"),
+    "two arrays in an npz": (
+        archive(one=A, two=A),
+        r"2 arrays, 'one', 'two': choose one, as in .*a\.npz:one",
+    ),
     "text called npz": (write("a.npz", "1,2"), r"not a \.npz archive, or not a whole one"),
     "NaN": (save(HOLES), r"of the 35 values read are not finite \(\d+ NaN, 0 infinite\)"),
-    "infinite": (write("a.csv", "1,2\n3,-inf\nnan,1\n"), r"2 of the 6 .*1 NaN, 1 infinite.*first is -inf at row 1, column 1 "),
-    "short row": (write("a.csv", "a,b,c\n1,2,3\n\n1,2\n"), "line 4 has 2 columns, but line 2 has 3"),
-    "text in a cell": (write("a.csv", "a,b\n1,2\n3,x\n"), r"line 3, column 2 \(counted from 1\): 'x' is not .*exclude=\('b',\)"),
-    "names among numbers": (write("a.csv", "1,b\n1,2\n"), r"line 1, column 2 .*'b' is not a number.* a line of names"),
+    "infinite": (
+        write("a.csv", "1,2\n3,-inf\nnan,1\n"),
+        r"2 of the 6 .*1 NaN, 1 infinite.*first is -inf at row 1, column 1 ",
+    ),
+    "short row": (
+        write("a.csv", "a,b,c\n1,2,3\n\n1,2\n"),
+        "line 4 has 2 columns, but line 2 has 3",
+    ),
+    "text in a cell": (
+        write("a.csv", "a,b\n1,2\n3,x\n"),
+        r"line 3, column 2 \(counted from 1\): 'x' is not .*exclude=\('b',\)",
+    ),
+    "names among numbers": (
+        write("a.csv", "1,b\n1,2\n"),
+        r"line 1, column 2 .*'b' is not a number.* a line of names",
+    ),
     "UTF-16": (write("a.csv", "1,2\n3,4\n".encode("utf-16")), "zero bytes"),
-    "svm too large": (write("a.svm", f"1 {DENSE_LIMIT // 8 + 1}:2\n"), "would take 4 GiB once dense, more than the 4 GiB"),
-    "truncated mtx": (write("a.mtx", MARKET + "2 3 3\n1 1 1.5\n"), r"is truncated: it promises 3 lines, and has 1"),
-    "mtx outside of its size": (write("a.mtx", MARKET + "3 3 1\n4 1 1\n"), r"entry 1 is in row 4, column 1"),
+    "svm too large": (
+        write("a.svm", f"1 {DENSE_LIMIT // 8 + 1}:2\n"),
+        "would take 4 GiB once dense, more than the 4 GiB",
+    ),
+    "truncated mtx": (
+        write("a.mtx", MARKET + "2 3 3\n1 1 1.5\n"),
+        r"is truncated: it promises 3 lines, and has 1",
+    ),
+    "mtx outside of its size": (
+        write("a.mtx", MARKET + "3 3 1\n4 1 1\n"),
+        r"entry 1 is in row 4, column 1",
+    ),
     "oblong": (
         write("a.mtx", MARKET.replace("general", "symmetric") + "2 3 1\n1 1 1\n"),
         "must be square, but it",
     ),
-    "mtx too large": (write("a.mtx", MARKET + "1000000 1000000 1\n1 1 1\n"), r"7\.45e\+03 GiB once dense, more than the 4 GiB"),
+    "mtx too large": (
+        write("a.mtx", MARKET + "1000000 1000000 1\n1 1 1\n"),
+        r"7\.45e\+03 GiB once dense, more than the 4 GiB",
+    ),
     "not idx": (write("a.idx", "1,2,3,4\n"), r"is not an idx file: it starts with b'1,2,'"),
     "tall": (
         sparse_parts("coo", (3 * 10**8, 2), row=np.arange(3), col=np.zeros(3, int)),
         "rows but stores only 3 entries: leave",
     ),
-    "a pipe": (by("a.csv", os.mkfifo), "is not a regular file but a folder, a device or a pipe: write its content into a file"),
+    "a pipe": (
+        by("a.csv", os.mkfifo),
+        "is not a regular file but a folder, a device or a pipe: write its content into a file",
+    ),
     "many arrays": (by("a.npz", many_arrays), r"holds 100 arrays, '0', .*'19', \.\.\.: choose one"),
 }
 DAMAGED: dict[str, Make] = {
@@ -396,14 +506,20 @@ DAMAGED: dict[str, Make] = {
     "truncated idx": write("a.idx", idx(A)[:-1]),
     "NaN in idx": write("a.idx", idx(np.array([[1.0, np.nan]]))),
     "wild csr": sparse_parts("csr", indices=WILD, indptr=STARTS),
-    "negative indptr": sparse_parts("csr", indices=np.arange(3), indptr=np.array([0, -3] + [3] * 9)),
+    "negative indptr": sparse_parts(
+        "csr", indices=np.arange(3), indptr=np.array([0, -3] + [3] * 9)
+    ),
     "indices of no integers": sparse_parts("csr", indptr=np.ones(11)),
-    "tall diagonal": sparse_parts("dia", (2**40, 2), offsets=np.zeros(1, int), data=np.ones((1, 3))),
+    "tall diagonal": sparse_parts(
+        "dia", (2**40, 2), offsets=np.zeros(1, int), data=np.ones((1, 3))
+    ),
     "a device": by("a.csv", lambda path: path.symlink_to("/dev/zero")),
     "sparse vector": save_sparse(scipy.sparse.coo_array(A[0])),
     "complex sparse": save_sparse(scipy.sparse.csr_array(A * 1j)),
     "sparse without indices": archive(format=np.array("csr"), shape=np.array([2, 2]), data=A[0]),
-    "dense mtx too large": write("a.mtx", MARKET.replace("coordinate", "array") + "99999999999 9999\n1\n"),
+    "dense mtx too large": write(
+        "a.mtx", MARKET.replace("coordinate", "array") + "99999999999 9999\n1\n"
+    ),
 }
 
 
@@ -413,19 +529,28 @@ BAD_LABELS: dict[str, tuple[Make, str]] = {
     "blank line": (write("y.txt", "1\n\n2\n"), "line 2 is blank"),
     "two columns": (write("y.csv", "1\n2,3\n"), r"line 2 must hold one label, but holds 2: '2,3'"),
     "a matrix": (save(A, "y.npy"), r"must have 1 dimension.*shape \(7, 5\)"),
-    "too large": (save(np.array([2**63], dtype=np.uint64), "y.npy"), "64-bit signed.*9223372036854775808"),
+    "too large": (
+        save(np.array([2**63], dtype=np.uint64), "y.npy"),
+        "64-bit signed.*9223372036854775808",
+    ),
     "matrix market": (write("y.mtx", coordinate(A)), "a matrix, not labels"),
     "sparse": (save_sparse(scipy.sparse.csr_array(A)), "holds a matrix, not labels"),
-    "labels in other letters": (save(np.array([b"\xff"]), "y.npy"), "y.npy must be integers or strings in UTF-8"),
+    "labels in other letters": (
+        save(np.array([b"\xff"]), "y.npy"),
+        "y.npy must be integers or strings in UTF-8",
+    ),
 }
 CASES: list[tuple[Any, Make, str]] = [
-    (load_matrix, *case) for case in (*REFUSED.values(), *((make, r"a\.") for make in DAMAGED.values()))
+    (load_matrix, *case)
+    for case in (*REFUSED.values(), *((make, r"a\.") for make in DAMAGED.values()))
 ]
 CASES += [(load_labels, *case) for case in BAD_LABELS.values()]
 
 
 @pytest.mark.parametrize(("load", "make", "says"), CASES, ids=[*REFUSED, *DAMAGED, *BAD_LABELS])
-def test_what_is_no_matrix_or_labels_is_refused_in_a_line_that_names_it(load: Any, make: Make, says: str, tmp_path: Path) -> None:
+def test_what_is_no_matrix_or_labels_is_refused_in_a_line_that_names_it(
+    load: Any, make: Make, says: str, tmp_path: Path
+) -> None:
     spec = make(tmp_path)
     with pytest.raises((OSError, ValueError, TypeError), match=says) as caught:
         load(spec)
@@ -465,16 +590,24 @@ def test_wrong_rows_are_refused(rows: list[Any], says: str, tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_what_unpacks_out_of_proportion_is_refused_before_it_takes_memory(tmp_path: Path) -> None:
-    """Files of a few megabytes that would become gigabytes: packed zeros, entries and white space."""
+    """Files of a few megabytes that would become gigabytes: packed zeros, entries and white
+    space."""
     zeros = gzip.compress(bytes(2**24))
     (tmp_path / "short.idx.gz").write_bytes(gzip.compress(idx(np.zeros((30, 6)), 8)) + zeros * 192)
-    (tmp_path / "long.idx.gz").write_bytes(gzip.compress(struct.pack(">HBBII", 0, 8, 2, 3 * 2**20, 2**10)) + zeros * 192)
+    (tmp_path / "long.idx.gz").write_bytes(
+        gzip.compress(struct.pack(">HBBII", 0, 8, 2, 3 * 2**20, 2**10)) + zeros * 192
+    )
     (tmp_path / "entries.mtx.gz").write_bytes(
         gzip.compress(f"{MARKET}30 6 400000000\n".encode()) + gzip.compress(b"1 1 1\n" * 2**20)
     )
-    (tmp_path / "blanks.mtx.gz").write_bytes(gzip.compress(f"{MARKET}3 6 2\n".encode()) + gzip.compress(b" " * 2**24) * 192)
+    (tmp_path / "blanks.mtx.gz").write_bytes(
+        gzip.compress(f"{MARKET}3 6 2\n".encode()) + gzip.compress(b" " * 2**24) * 192
+    )
     packed = tmp_path / "zeros.npz"
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file, file.open("x.npy", "w") as member:
+    with (
+        zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file,
+        file.open("x.npy", "w") as member,
+    ):
         member.write(npy_header("|u1", (20_000, 60_000)))
         for _ in range(120):
             member.write(bytes(10**7))
@@ -490,12 +623,21 @@ for path in sys.argv[1:]:
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
     paths = sorted(tmp_path.iterdir())
-    done = subprocess.run([sys.executable, "-c", code, *map(str, paths)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, paths)], capture_output=True, text=True, check=True
+    )
     *said, kilobytes = done.stdout.splitlines()
-    expected = ["unpacks to more than 256 MiB", "too many for its size", "to 3 GiB", "truncated or too long", "to 1.12 GiB"]
-    assert [(path.name in line, words in line) for path, line, words in zip(paths, said, expected, strict=True)] == [
-        (True, True)
-    ] * 5
+    expected = [
+        "unpacks to more than 256 MiB",
+        "too many for its size",
+        "to 3 GiB",
+        "truncated or too long",
+        "to 1.12 GiB",
+    ]
+    assert [
+        (path.name in line, words in line)
+        for path, line, words in zip(paths, said, expected, strict=True)
+    ] == [(True, True)] * 5
     assert int(kilobytes) < 2**20
 
 
@@ -514,26 +656,38 @@ try:
 except ValueError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
+    )
     assert "a.npy does not fit into memory (the matrix would take 2.15 GB" in done.stdout
 
 
-def test_without_scikit_learn_the_message_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_scikit_learn_the_message_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a.svm").write_text("1 1:2\n")
     for module in [name for name in sys.modules if name.split(".")[0] == "sklearn"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(ModuleNotFoundError, match=r'a\.svm.*needs scikit-learn .*pip install "decentorth\[data\]"'):
+    with pytest.raises(
+        ModuleNotFoundError, match=r'a\.svm.*needs scikit-learn .*pip install "decentorth\[data\]"'
+    ):
         load_matrix(tmp_path / "a.svm")
 
 
 def test_every_extension_is_tested() -> None:
-    named = {known for name in FORMATS for known in EXTENSIONS if re.match(rf"{known.removeprefix('.')}\b(?!\.)", name.lower())}
+    named = {
+        known
+        for name in FORMATS
+        for known in EXTENSIONS
+        if re.match(rf"{known.removeprefix('.')}\b(?!\.)", name.lower())
+    }
     assert named | {".parquet", ".mat"} == set(EXTENSIONS)  # these two in test_tables.py
 
 
 def test_sizes_are_known_before_the_numbers_are_read(tmp_path: Path) -> None:
-    """Rows and columns of every format, and the bytes that reading takes beside the rows where the header says them."""
+    """Rows and columns of every format, and the bytes that reading takes beside the rows where the
+    header says them."""
     A = matrix()
     np.save(tmp_path / "a.npy", A)
     np.savez(tmp_path / "a.npz", A)

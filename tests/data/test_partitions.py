@@ -1,4 +1,5 @@
-"""Bundled data sets, and partitions: every sample exactly once, the promised sizes, the same on every call."""
+"""Bundled data sets, and partitions: every sample exactly once, the promised sizes, the same on
+every call."""
 
 from __future__ import annotations
 
@@ -11,7 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits  # it ships no types
 
-from decentorth.data import BUNDLED, KINDS, Labels, by_label, digits, dirichlet, even, partition, resolve
+from decentorth.data import (
+    BUNDLED,
+    KINDS,
+    Labels,
+    by_label,
+    digits,
+    dirichlet,
+    even,
+    partition,
+    resolve,
+)
 from decentorth.protocols import Index
 
 
@@ -19,7 +30,8 @@ from decentorth.protocols import Index
 def labelled(draw: st.DrawFn) -> tuple[Labels, int]:
     m = draw(st.integers(1, 80))
     kinds: st.SearchStrategy[list[int] | list[str]] = st.one_of(
-        st.lists(st.integers(-3, 3), min_size=m, max_size=m), st.lists(st.sampled_from(["a", "bb", "c"]), min_size=m, max_size=m)
+        st.lists(st.integers(-3, 3), min_size=m, max_size=m),
+        st.lists(st.sampled_from(["a", "bb", "c"]), min_size=m, max_size=m),
     )
     return np.array(draw(kinds)), draw(st.integers(1, m))
 
@@ -40,7 +52,9 @@ def even_sizes(m: int, n_agents: int) -> list[int]:
 
 @pytest.mark.slow
 @given(labelled(), st.sampled_from(KINDS), st.integers(0, 2**70), st.floats(1e-300, 1e12))
-def test_every_sample_is_with_exactly_one_agent(case: tuple[Labels, int], kind: str, seed: int, alpha: float) -> None:
+def test_every_sample_is_with_exactly_one_agent(
+    case: tuple[Labels, int], kind: str, seed: int, alpha: float
+) -> None:
     labels, n_agents = case
     if kind == "by-column":
         n_agents = len(np.unique(labels))
@@ -49,7 +63,9 @@ def test_every_sample_is_with_exactly_one_agent(case: tuple[Labels, int], kind: 
     again = partition(kind, len(labels), n_agents, labels, seed, alpha)
     assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
     if kind == "by-column":
-        assert [set(labels[part].tolist()) for part in parts] == [{label} for label in sorted(set(labels.tolist()))]
+        assert [set(labels[part].tolist()) for part in parts] == [
+            {label} for label in sorted(set(labels.tolist()))
+        ]
     elif kind != "dirichlet":
         assert [len(part) for part in parts] == even_sizes(len(labels), n_agents)
 
@@ -64,10 +80,14 @@ def test_without_shuffle_agents_get_consecutive_runs(m: int, data: st.DataObject
 
 @pytest.mark.slow
 @given(labelled(), st.integers(0, 5))
-def test_by_label_agents_follow_the_order_of_the_labels(case: tuple[Labels, int], seed: int) -> None:
+def test_by_label_agents_follow_the_order_of_the_labels(
+    case: tuple[Labels, int], seed: int
+) -> None:
     labels, n_agents = case
     parts = by_label(labels, n_agents, seed)
-    assert np.array_equal(np.concatenate([np.sort(labels[part]) for part in parts]), np.sort(labels))
+    assert np.array_equal(
+        np.concatenate([np.sort(labels[part]) for part in parts]), np.sort(labels)
+    )
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "by-column"])
@@ -79,7 +99,9 @@ def test_the_seed_decides(kind: str) -> None:
 
 def counts(labels: Labels, parts: list[Index]) -> Index:
     """(labels, agents): how many samples of each label each agent has."""
-    return np.array([[np.count_nonzero(labels[part] == label) for part in parts] for label in np.unique(labels)])
+    return np.array(
+        [[np.count_nonzero(labels[part] == label) for part in parts] for label in np.unique(labels)]
+    )
 
 
 def test_large_alpha_gives_every_agent_the_same_mixture() -> None:
@@ -90,7 +112,8 @@ def test_large_alpha_gives_every_agent_the_same_mixture() -> None:
 
 @pytest.mark.slow
 def test_heterogeneity_falls_with_alpha() -> None:
-    """The mean over labels of sum_i p_i^2 has the expectation (1 + alpha) / (1 + n alpha) of Dirichlet(alpha) shares."""
+    """The mean over labels of sum_i p_i^2 has the expectation (1 + alpha) / (1 + n alpha) of
+    Dirichlet(alpha) shares."""
     n_agents, n_labels, each = 5, 400, 1000
     labels = np.repeat(np.arange(n_labels), each)
     for alpha in (0.1, 1.0, 10.0):
@@ -131,11 +154,23 @@ Y = np.array([0, 1, 1, 0])
             ValueError,
             "named 'by_label'; did you mean 'by-label'. there are even",
         ),
-        (lambda: partition("even", 4, 5), ValueError, "5 agents with at least 1 each need 5 samples, but there are 4"),
+        (
+            lambda: partition("even", 4, 5),
+            ValueError,
+            "5 agents with at least 1 each need 5 samples, but there are 4",
+        ),
         (lambda: partition("by-label", 4, 2), ValueError, "'by-label' needs `labels`"),
         (lambda: partition("dirichlet", 5, 2, Y), ValueError, "4 labels and 5 samples"),
-        (lambda: partition("by-label", 4, 2, Y[:, None]), ValueError, r"1 dimension.*shape \(4, 1\)"),
-        (lambda: partition("by-label", 2, 2, np.array([None, 1])), TypeError, "integers or strings, but the array holds object"),
+        (
+            lambda: partition("by-label", 4, 2, Y[:, None]),
+            ValueError,
+            r"1 dimension.*shape \(4, 1\)",
+        ),
+        (
+            lambda: partition("by-label", 2, 2, np.array([None, 1])),
+            TypeError,
+            "integers or strings, but the array holds object",
+        ),
         (lambda: even(4, 2.0), TypeError, "integer"),  # type: ignore[arg-type]  # the mistake under test
         (lambda: dirichlet(Y, 2, math.nan), ValueError, "alpha must be positive .*but is nan"),
     ],
@@ -172,9 +207,14 @@ def test_a_bundled_name_gives_its_samples(name: str) -> None:
         samples.rows([len(X)])
 
 
-def test_what_is_neither_name_nor_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_neither_name_nor_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=r"named 'digit'; did you mean 'digits'\? there is digits.*path it was tried too"):
+    with pytest.raises(
+        ValueError,
+        match=r"named 'digit'; did you mean 'digits'\? there is digits.*path it was tried too",
+    ):
         resolve("digit")
     with pytest.raises(ValueError, match="named 'zzz'; there is digits"):
         resolve("zzz")

@@ -21,14 +21,21 @@ def fitted() -> dict[str, str]:
     agents = [rng.laplace(size=(20 + 30 * i, 5)) @ mixing.T + i for i in range(10)]
     pairs: Any = [(x, x[:, :3] + rng.standard_normal((len(x), 3))) for x in agents]
     few: Any = {"max_iter": 40, "random_state": 0}
-    pca, ica, cca = PCA(2, **few).fit_agents(agents, "ring"), ICA(**few).fit_agents(agents, "ring"), CCA(2, **few)
+    pca, ica, cca = (
+        PCA(2, **few).fit_agents(agents, "ring"),
+        ICA(**few).fit_agents(agents, "ring"),
+        CCA(2, **few),
+    )
     cca.fit_agents(pairs, "ring")
     arrays = {
         "pca": (pca.components_, pca.explained_variance_),
         "ica": (ica.components_, ica.mixing_),
         "cca": (cca.x_weights_, cca.coef_),
     }
-    return {name: hashlib.sha256(b"".join(a.tobytes() for a in found)).hexdigest() for name, found in arrays.items()}
+    return {
+        name: hashlib.sha256(b"".join(a.tobytes() for a in found)).hexdigest()
+        for name, found in arrays.items()
+    }
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Canonical correlations against scikit-learn's and the closed form: in one place, in batches, and held by agents."""
+"""Canonical correlations against scikit-learn's and the closed form: in one place, in batches, and
+held by agents."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ RING = tp.metropolis_weights(tp.ring(5))
 
 def halves() -> tuple[Array, Array, Array]:
     images, labels = load_digits(return_X_y=True)
-    views = [half.reshape(len(images), -1) for half in np.split(images.reshape(-1, 8, 8), 2, axis=2)]
+    views = [
+        half.reshape(len(images), -1) for half in np.split(images.reshape(-1, 8, 8), 2, axis=2)
+    ]
     left, right = (view[:, view.std(axis=0) > 0.1] for view in views)
     return left, right, labels
 
@@ -41,7 +44,9 @@ def answer(X: Array, y: Array) -> Array:
 
 
 def correlations(scores: tuple[Array, Array]) -> Array:
-    return np.array([np.corrcoef(u, v)[0, 1] for u, v in zip(scores[0].T, scores[1].T, strict=True)])
+    return np.array(
+        [np.corrcoef(u, v)[0, 1] for u, v in zip(scores[0].T, scores[1].T, strict=True)]
+    )
 
 
 def test_fit_is_that_of_scikit_learn_up_to_sign() -> None:
@@ -49,10 +54,15 @@ def test_fit_is_that_of_scikit_learn_up_to_sign() -> None:
     ours = CCA(3, random_state=0).fit(X, y)
     theirs = sklearn.cross_decomposition.CCA(3, tol=1e-20, max_iter=20_000).fit(X, y)
     for mine, other in zip(ours.transform(X, y), theirs.transform(X, y), strict=True):
-        np.testing.assert_allclose(np.abs(np.corrcoef(mine.T, other.T)[:3, 3:]), np.eye(3), atol=1e-6)
+        np.testing.assert_allclose(
+            np.abs(np.corrcoef(mine.T, other.T)[:3, 3:]), np.eye(3), atol=1e-6
+        )
     np.testing.assert_allclose(ours.correlations_, correlations(theirs.transform(X, y)), atol=1e-9)
     np.testing.assert_allclose(ours.correlations_, answer(X, y)[:3], atol=1e-12)
-    assert (ours.x_weights_.shape, ours.y_weights_.shape) == (theirs.x_weights_.shape, theirs.y_weights_.shape)
+    assert (ours.x_weights_.shape, ours.y_weights_.shape) == (
+        theirs.x_weights_.shape,
+        theirs.y_weights_.shape,
+    )
     assert len(ours.n_iter_) == len(theirs.n_iter_)
 
 
@@ -71,7 +81,8 @@ def test_scores_are_canonical(scale: bool) -> None:
 
 
 def test_predictions_and_inverse_transforms_are_regressions_on_the_scores() -> None:
-    """On all scores the prediction is that on the features; on fewer, scikit-learn's own way is no better."""
+    """On all scores the prediction is that on the features; on fewer, scikit-learn's own way is no
+    better."""
     X, y = related(200)
     full = CCA(4, random_state=0).fit(X, y)
     regression = LinearRegression().fit(X, y)
@@ -80,7 +91,9 @@ def test_predictions_and_inverse_transforms_are_regressions_on_the_scores() -> N
     np.testing.assert_allclose(full.intercept_, regression.intercept_, atol=1e-7)
     few = CCA(2, random_state=0).fit(X, y)
     scores = few.transform(X, y)
-    np.testing.assert_allclose(few.predict(X), LinearRegression().fit(scores[0], y).predict(scores[0]), atol=1e-7)
+    np.testing.assert_allclose(
+        few.predict(X), LinearRegression().fit(scores[0], y).predict(scores[0]), atol=1e-7
+    )
     np.testing.assert_allclose(few.predict(X), X @ few.coef_.T + few.intercept_, atol=1e-10)
     assert few.score(X, y) > sklearn.cross_decomposition.CCA(2).fit(X, y).score(X, y)
     for view, own, back in zip((X, y), scores, few.inverse_transform(*scores), strict=True):
@@ -101,9 +114,15 @@ def test_a_ridge_makes_columns_that_depend_on_each_other_possible() -> None:
     X, y = related(100)
     X = np.column_stack((X, X[:, 0] - X[:, 1], np.ones(100)))
     found = CCA(2, ridge=0.01, random_state=0).fit(X, y)
-    first, second = ((view - view.mean(axis=0)) / np.where(view.std(axis=0) > 0, view.std(axis=0, ddof=1), 1) for view in (X, y))
+    first, second = (
+        (view - view.mean(axis=0)) / np.where(view.std(axis=0) > 0, view.std(axis=0, ddof=1), 1)
+        for view in (X, y)
+    )
     c11, c22 = (view.T @ view / 100 for view in (first, second))
-    roots = [scipy.linalg.fractional_matrix_power(c + 0.01 * np.trace(c) / len(c) * np.eye(len(c)), -0.5) for c in (c11, c22)]
+    roots = [
+        scipy.linalg.fractional_matrix_power(c + 0.01 * np.trace(c) / len(c) * np.eye(len(c)), -0.5)
+        for c in (c11, c22)
+    ]
     expected = np.linalg.svd(roots[0] @ (first.T @ second / 100) @ roots[1], compute_uv=False)
     np.testing.assert_allclose(found.correlations_, expected[:2], rtol=1e-10)
     assert (correlations(found.transform(X, y)) >= found.correlations_).all()
@@ -112,7 +131,8 @@ def test_a_ridge_makes_columns_that_depend_on_each_other_possible() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", first_is_quick(["auto", "cdadt"]))
 def test_agents_find_the_correlations_of_all_samples(algorithm: str) -> None:
-    """Nobody knows the covariances; every sample counts the same, although the agents have unequally many, of different digits."""
+    """Nobody knows the covariances; every sample counts the same, although the agents have
+    unequally many, of different digits."""
     X, y, labels = halves()
     order = np.argsort(labels, kind="stable")
     agents = [(X[part], y[part]) for part in np.split(order, [80, 600, 1000, 1700])]
@@ -124,7 +144,10 @@ def test_agents_find_the_correlations_of_all_samples(algorithm: str) -> None:
         np.testing.assert_allclose(getattr(found, name), getattr(pooled, name), atol=1e-4)
 
 
-@pytest.mark.parametrize(("begin", "ridge"), [("batch", 0.0), ("batch", 0.1), ("fit", 0.1), ("agents", 0.0), ("features", 0.1)])
+@pytest.mark.parametrize(
+    ("begin", "ridge"),
+    [("batch", 0.0), ("batch", 0.1), ("fit", 0.1), ("agents", 0.0), ("features", 0.1)],
+)
 def test_batches_find_what_a_fit_to_all_samples_finds(begin: str, ridge: float) -> None:
     X, y = related(900)
     settings: dict[str, Any] = {"ridge": ridge, "random_state": 0, "tol": 1e-11}
@@ -134,7 +157,9 @@ def test_batches_find_what_a_fit_to_all_samples_finds(begin: str, ridge: float) 
     elif begin == "agents":
         found.fit_agents([(X[i:300:5], y[i:300:5]) for i in range(5)], RING)
     elif begin == "features":
-        found.fit_agents([(X[:300, :3], y[:300, :2]), (X[:300, 3:], y[:300, 2:])], "ring", split="features")
+        found.fit_agents(
+            [(X[:300, :3], y[:300, :2]), (X[:300, 3:], y[:300, 2:])], "ring", split="features"
+        )
     else:
         found.partial_fit(X[:300], y[:300])
     found.partial_fit(X[300:350], y[300:350]).partial_fit(X[350:], y[350:])
@@ -144,7 +169,8 @@ def test_batches_find_what_a_fit_to_all_samples_finds(begin: str, ridge: float) 
 
 
 def categories(n: int) -> tuple[Array, Array]:
-    """Indicators of all categories of two related variables, each with numeric columns, one of them a sum of others."""
+    """Indicators of all categories of two related variables, each with numeric columns, one of them
+    a sum of others."""
     rng = np.random.default_rng(0)
     first = rng.integers(0, 4, n)
     second = (first + (rng.random(n) < 0.4) * rng.integers(0, 3, n)) % 3
@@ -155,12 +181,15 @@ def categories(n: int) -> tuple[Array, Array]:
 
 @pytest.mark.parametrize("scale", [True, False])
 def test_dependent_columns_have_the_correlations_of_the_column_spaces(scale: bool) -> None:
-    """Orthonormal bases of both column spaces have these as singular values; scikit-learn's scores have them too."""
+    """Orthonormal bases of both column spaces have these as singular values; scikit-learn's scores
+    have them too."""
     X, y = categories(300)
     first, second = [scipy.linalg.orth(view - view.mean(0), rcond=1e-10) for view in (X, y)]
     expected = np.linalg.svd(first.T @ second, compute_uv=False)[:3]
     whole = CCA(3, scale=scale, random_state=0).fit(X, y)
-    agents = CCA(3, scale=scale, random_state=0).fit_agents([(X[i::5], y[i::5]) for i in range(5)], RING)
+    agents = CCA(3, scale=scale, random_state=0).fit_agents(
+        [(X[i::5], y[i::5]) for i in range(5)], RING
+    )
     batches = CCA(3, scale=scale).partial_fit(X[:99], y[:99]).partial_fit(X[99:], y[99:])
     judge = sklearn.cross_decomposition.CCA(3, max_iter=5000, tol=1e-14).fit(X, y)
     np.testing.assert_allclose(correlations(judge.transform(X, y)), expected, atol=1e-9)
@@ -171,7 +200,10 @@ def test_dependent_columns_have_the_correlations_of_the_column_spaces(scale: boo
     whole.partial_fit(X[:50], y[:50])
     again = CCA(3, scale=scale).partial_fit(np.vstack((X, X[:50])), np.vstack((y, y[:50])))
     np.testing.assert_allclose(whole.correlations_, again.correlations_, atol=1e-9)
-    with pytest.raises(ValueError, match="the smaller view has rank 3, so there are no 4 canonical correlations: ask for 3"):
+    with pytest.raises(
+        ValueError,
+        match="the smaller view has rank 3, so there are no 4 canonical correlations: ask for 3",
+    ):
         CCA(4, scale=scale).fit(X, y)
 
 
@@ -179,5 +211,7 @@ def test_the_condition_of_nearly_dependent_columns_is_named_where_agents_take_lo
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((90, 4)), rng.standard_normal((90, 3))
     X[:, 3] = X[:, 0] + X[:, 1] + 1e-4 * rng.standard_normal(90)
-    with pytest.warns(ConvergenceWarning, match=r"nearly depend on others \(condition [1-9].*\): give ridge=1e-2"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"nearly depend on others \(condition [1-9].*\): give ridge=1e-2"
+    ):
         CCA(2, max_iter=50).fit_agents([(X[i::3], Y[i::3]) for i in range(3)], "ring")

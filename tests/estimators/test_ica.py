@@ -1,4 +1,5 @@
-"""Independent components against the true sources and scikit-learn's FastICA: in one place, in batches, and held by agents."""
+"""Independent components against the true sources and scikit-learn's FastICA: in one place, in
+batches, and held by agents."""
 
 from __future__ import annotations
 
@@ -18,8 +19,11 @@ from decentorth.protocols import Array
 RING = tp.metropolis_weights(tp.ring(5))
 
 
-def mixed(count: int = 20_000, n: int = 4, d: int | None = None, seed: int = 0) -> tuple[Array, Array]:
-    """Samples of n Laplace sources in d columns that are not centred, and the matrix that mixed them."""
+def mixed(
+    count: int = 20_000, n: int = 4, d: int | None = None, seed: int = 0
+) -> tuple[Array, Array]:
+    """Samples of n Laplace sources in d columns that are not centred, and the matrix that mixed
+    them."""
     rng = np.random.default_rng(seed)
     mixing = rng.standard_normal((d or n, n)) * 2.0 ** np.arange(n)
     return rng.laplace(scale=np.sqrt(0.5), size=(count, n)) @ mixing.T + 5.0, mixing
@@ -33,7 +37,9 @@ def apart(found: ICA, mixing: Any) -> float:
 def test_fit_is_that_of_fastica_up_to_order_and_sign(algorithm: str) -> None:
     X, mixing = mixed()
     ours = ICA(algorithm=algorithm, random_state=0).fit(X)
-    theirs = sklearn.decomposition.FastICA(whiten="unit-variance", tol=1e-12, max_iter=1000, random_state=0).fit(X)
+    theirs = sklearn.decomposition.FastICA(
+        whiten="unit-variance", tol=1e-12, max_iter=1000, random_state=0
+    ).fit(X)
     match = ours.components_ @ theirs.mixing_
     order = np.abs(match).argmax(axis=1)
     np.testing.assert_allclose(np.abs(match), np.eye(4)[order], atol=1e-5)
@@ -57,7 +63,11 @@ def test_sources_are_uncorrelated_of_variance_one_and_in_order() -> None:
 def ten_sources() -> Array:
     rng, n = np.random.default_rng(2), 40_000
     heavy = (rng.laplace(size=(n, 3)), rng.exponential(size=(n, 1)), rng.standard_t(5, (n, 1)))
-    light = (rng.uniform(size=(n, 3)), np.sign(rng.standard_normal((n, 1))), np.sin(2 * np.pi * rng.random((n, 1))))
+    light = (
+        rng.uniform(size=(n, 3)),
+        np.sign(rng.standard_normal((n, 1))),
+        np.sin(2 * np.pi * rng.random((n, 1))),
+    )
     return np.concatenate((*heavy, *light), axis=1)
 
 
@@ -85,10 +95,16 @@ def test_sources_of_both_kinds_are_found(way: str) -> None:
 
 def test_gaussian_components_are_named() -> None:
     rng = np.random.default_rng(0)
-    sources = np.concatenate((rng.laplace(size=(30_000, 1)), rng.standard_normal((30_000, 2))), axis=1)
+    sources = np.concatenate(
+        (rng.laplace(size=(30_000, 1)), rng.standard_normal((30_000, 2))), axis=1
+    )
     X = sources * [1.0, 4.0, 2.0] @ scipy.linalg.qr(rng.standard_normal((3, 3)))[0]
     named = re.escape("ICA cannot separate nearly Gaussian sources: treat ica0, ica1 as noise")
-    for name, given in (("fit", (X,)), ("fit_agents", (np.array_split(X, 5), RING)), ("partial_fit", (X,))):
+    for name, given in (
+        ("fit", (X,)),
+        ("fit_agents", (np.array_split(X, 5), RING)),
+        ("partial_fit", (X,)),
+    ):
         with pytest.warns(UserWarning, match=named):
             getattr(ICA(random_state=0), name)(*given)
 
@@ -101,7 +117,8 @@ def test_fewer_sources_than_features() -> None:
 
 
 def test_agents_find_the_sources_of_all_samples() -> None:
-    """Every sample counts the same, although the agents have unequally many, of different scales."""
+    """Every sample counts the same, although the agents have unequally many, of different
+    scales."""
     X, _ = mixed(5000)
     order = np.argsort(np.abs(X[:, 0]), kind="stable")
     agents = [X[part] for part in np.split(order, [200, 900, 2000, 4000])]
@@ -116,7 +133,8 @@ def test_agents_find_the_sources_of_all_samples() -> None:
 @pytest.mark.slow_cases("50-0")
 @pytest.mark.parametrize(("batch", "begin"), [(50, 0), (60_000, 0), (20_000, 20_000)])
 def test_one_pass_in_batches_is_nearly_as_good_as_a_fit(batch: int, begin: int) -> None:
-    """The statistical error of all samples, and little more; also after a fit to the first of them."""
+    """The statistical error of all samples, and little more; also after a fit to the first of
+    them."""
     X, mixing = mixed(60_000)
     found = ICA(random_state=0)
     if begin:
@@ -150,7 +168,9 @@ def test_batches_are_their_iteration() -> None:
         mean, B = seen.mean(axis=0), np.cov(seen.T, bias=True)
         z, x = X[first:last] - mean, projected(x, B)
         y, share = z @ x, min(1.0, 3.0 * count / last)
-        moments = moments + share * (np.array([1 / np.cosh(y) ** 2, y**2, y * np.tanh(y)]).mean(axis=1) - moments)
+        moments = moments + share * (
+            np.array([1 / np.cosh(y) ** 2, y**2, y * np.tanh(y)]).mean(axis=1) - moments
+        )
         along = x.T @ z.T @ (np.tanh(y) * np.sign(moments[0] * moments[1] - moments[2])) / count
         x = projected(x - 4.0 / np.sqrt(1.0 + first / 300) * x @ (along - along.T) / 2, B)
         average = average + share * (x - average)

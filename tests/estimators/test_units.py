@@ -13,7 +13,15 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from decentorth.estimators import CCA, ICA, LDA, PCA, MultiviewCCA, OrthogonalDictionary, RobustSubspace
+from decentorth.estimators import (
+    CCA,
+    ICA,
+    LDA,
+    PCA,
+    MultiviewCCA,
+    OrthogonalDictionary,
+    RobustSubspace,
+)
 from decentorth.protocols import Array
 
 SCALES = np.array([1e-6, 1e-3, 1.0, 1e3, 1e6])
@@ -23,17 +31,22 @@ SCALES = np.array([1e-6, 1e-3, 1.0, 1e3, 1e6])
 def sites() -> list[Array]:
     rng = np.random.default_rng(0)
     mixing = rng.normal(size=(5, 5))
-    found = [(rng.laplace(size=(m, 5)) @ mixing + i) * SCALES for i, m in enumerate((650, 1225, 1125))]
+    found = [
+        (rng.laplace(size=(m, 5)) @ mixing + i) * SCALES for i, m in enumerate((650, 1225, 1125))
+    ]
     found[1][:9, 2] = found[0][3, 0] = np.nan
     return found
 
 
 def fitted(estimator: Any, way: str, sites: list[Array]) -> Any:
-    """The estimator after a fit to the sites' samples, divided into two classes where it needs them."""
+    """The estimator after a fit to the sites' samples, divided into two classes where it needs
+    them."""
     if type(estimator) is LDA:
         if way == "agents":
             return estimator.fit_agents([(a, np.arange(len(a)) % 2) for a in sites], "ring")
-        return estimator.fit(np.concatenate(sites), np.concatenate([np.arange(len(a)) % 2 for a in sites]))
+        return estimator.fit(
+            np.concatenate(sites), np.concatenate([np.arange(len(a)) % 2 for a in sites])
+        )
     if way == "agents":
         return estimator.fit_agents(sites, "ring")
     whole = np.concatenate(sites)
@@ -57,7 +70,9 @@ MADE: dict[str, Any] = {
 @pytest.mark.filterwarnings("ignore:.*stopped after")
 @pytest.mark.parametrize("way", ["alone", "agents"])
 @pytest.mark.parametrize("name", MADE)
-def test_estimators_in_common_units_are_those_of_samples_scaled_before(sites: list[Array], name: str, way: str) -> None:
+def test_estimators_in_common_units_are_those_of_samples_scaled_before(
+    sites: list[Array], name: str, way: str
+) -> None:
     """And filled before: by scikit-learn's SimpleImputer and StandardScaler."""
     whole = np.concatenate(sites)
     filled = SimpleImputer().fit(whole)
@@ -66,7 +81,8 @@ def test_estimators_in_common_units_are_those_of_samples_scaled_before(sites: li
     found = fitted(MADE[name](**UNITS), way, sites)
     expected = fitted(MADE[name](), way, scaled)
     scores, other = found.transform(whole), expected.transform(np.concatenate(scaled))
-    turn = np.rint(np.linalg.lstsq(other, scores)[0])  # signs and order are those in the units of the samples
+    # signs and order are those in the units of the samples
+    turn = np.rint(np.linalg.lstsq(other, scores)[0])
     np.testing.assert_array_equal(turn @ turn.T, np.eye(len(turn)))
     np.testing.assert_allclose(scores, other @ turn, atol=1e-8)
     back = scaler.inverse_transform(expected.inverse_transform(scores @ turn.T))
@@ -81,10 +97,14 @@ def test_estimators_in_common_units_are_those_of_samples_scaled_before(sites: li
 
 def test_features_of_agents_have_the_components_of_a_pipeline(sites: list[Array]) -> None:
     whole = np.concatenate(sites)
-    pipeline = make_pipeline(SimpleImputer(), StandardScaler(), sklearn.decomposition.PCA(2)).fit(whole)
+    pipeline = make_pipeline(SimpleImputer(), StandardScaler(), sklearn.decomposition.PCA(2)).fit(
+        whole
+    )
     found = fitted(MADE["pca"](**UNITS), "features", sites)
     scores, expected = found.transform(whole), pipeline.transform(whole)
-    np.testing.assert_allclose(scores, expected * np.sign((scores * expected).sum(axis=0)), atol=1e-8)
+    np.testing.assert_allclose(
+        scores, expected * np.sign((scores * expected).sum(axis=0)), atol=1e-8
+    )
     np.testing.assert_allclose(found.scale_, pipeline[1].scale_, rtol=1e-12)
     assert found.score(whole) == pytest.approx(pipeline.score(whole), rel=1e-9)
     assert found.filled_ == (10,)
@@ -92,7 +112,8 @@ def test_features_of_agents_have_the_components_of_a_pipeline(sites: list[Array]
 
 @pytest.mark.parametrize("way", ["alone", "agents", "features"])
 def test_correlations_do_not_depend_on_units(way: str) -> None:
-    """Also of columns whose deviation is 1e-14 of their mean, and where missing cells have been filled by hand."""
+    """Also of columns whose deviation is 1e-14 of their mean, and where missing cells have been
+    filled by hand."""
     rng, offset = np.random.default_rng(0), 1e8
     X = rng.normal(size=(300, 3)) * (1e-6, 1.0, 1e6) + offset
     around = (X - X.mean(axis=0)) / (1e-6, 1.0, 1e6)
@@ -108,7 +129,9 @@ def test_correlations_do_not_depend_on_units(way: str) -> None:
         pairs = list(zip(np.split(given, [90, 200]), np.split(y, [90, 200]), strict=True))
         found.fit_agents(pairs, "ring")
     else:
-        found.fit_agents([(given[:, :2], y[:, :1]), (given[:, 2:], y[:, 1:])], "path", split="features")
+        found.fit_agents(
+            [(given[:, :2], y[:, :1]), (given[:, 2:], y[:, 1:])], "path", split="features"
+        )
     np.testing.assert_allclose(found.correlations_, expected.correlations_, rtol=1e-8)
     scores = expected.transform((complete - offset) / (1e-6, 1.0, 1e6))
     np.testing.assert_allclose(found.transform(given), scores, atol=1e-6)
@@ -123,7 +146,8 @@ def in_batches(estimator: Any, sites: list[Array]) -> Any:
 
 
 def test_batches_are_scaled_as_all_samples_seen(sites: list[Array]) -> None:
-    """Although the units of the first batches are others; a missing cell gets the mean of the samples seen."""
+    """Although the units of the first batches are others; a missing cell gets the mean of the
+    samples seen."""
     whole = np.concatenate(sites)
     complete = SimpleImputer().fit_transform(whole)
     found = in_batches(PCA(2, scale=True), np.split(complete, 3))
@@ -139,14 +163,17 @@ def test_batches_are_scaled_as_all_samples_seen(sites: list[Array]) -> None:
 def test_sources_in_batches_do_not_depend_on_units() -> None:
     rng = np.random.default_rng(0)
     X = rng.laplace(size=(6000, 5)) @ rng.normal(size=(5, 5)) * SCALES + 1e3 * SCALES
-    found, rescaled = [in_batches(ICA(scale=True, random_state=0), np.split(own, 3)) for own in (X, X / SCALES)]
+    found, rescaled = [
+        in_batches(ICA(scale=True, random_state=0), np.split(own, 3)) for own in (X, X / SCALES)
+    ]
     np.testing.assert_allclose(found.transform(X), rescaled.transform(X / SCALES), atol=1e-8)
     np.testing.assert_allclose(found.scale_, X.std(axis=0), rtol=1e-9)
     np.testing.assert_allclose(found.mean_, X.mean(axis=0), rtol=1e-9)
 
 
 def test_correlations_in_batches_fill_missing_cells() -> None:
-    """With the mean of the samples seen, so that only the last batch's cells can have that of all."""
+    """With the mean of the samples seen, so that only the last batch's cells can have that of
+    all."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
     y = X @ rng.normal(size=(3, 2)) + rng.normal(size=(300, 2))
@@ -162,7 +189,11 @@ def test_correlations_in_batches_fill_missing_cells() -> None:
 @pytest.mark.parametrize("make", [PCA, MultiviewCCA])
 def test_batches_of_agents_are_in_the_units_of_all_samples(sites: list[Array], make: Any) -> None:
     complete = [1e3 * SCALES + np.nan_to_num(a) for a in sites]
-    batches = [[a[:60] for a in complete], [a[60:120] for a in complete], [a[120:] for a in complete]]
+    batches = [
+        [a[:60] for a in complete],
+        [a[60:120] for a in complete],
+        [a[120:] for a in complete],
+    ]
     found = make(2, scale=True, tol=1e-10, random_state=0)
     for batch in batches:
         found.partial_fit_agents(batch, "ring")
@@ -170,7 +201,10 @@ def test_batches_of_agents_are_in_the_units_of_all_samples(sites: list[Array], m
     np.testing.assert_allclose(found.components_, expected.components_, rtol=1e-6)
     np.testing.assert_allclose(found.scale_, expected.scale_, rtol=1e-10)
     np.testing.assert_allclose(found.mean_, expected.mean_, rtol=1e-10)
-    gaps = [[np.where(np.arange(len(a))[:, None] < [9, 0, 0, 0, 0], np.nan, a) for a in batch] for batch in batches]
+    gaps = [
+        [np.where(np.arange(len(a))[:, None] < [9, 0, 0, 0, 0], np.nan, a) for a in batch]
+        for batch in batches
+    ]
     filling = make(2, scale=True, missing="mean", tol=1e-10, random_state=0)
     for batch in gaps:
         filling.partial_fit_agents(batch, "ring")
@@ -226,7 +260,9 @@ def test_a_warm_start_of_subgradient_methods_begins_at_the_last_answer(make: Any
     first, second, _ = windows()
     last = make(tol=1e-3, random_state=0).fit_agents(first, "ring")
     before = last.components_.copy()
-    last.set_params(algorithm="drsm", step_size="geometric:initial=1e-6,ratio=0.9", max_iter=1, random_state=7)
+    last.set_params(
+        algorithm="drsm", step_size="geometric:initial=1e-6,ratio=0.9", max_iter=1, random_state=7
+    )
     with pytest.warns(Warning, match="stopped after 1 iterations"):
         last.fit_agents(second, "ring", warm_start=True)
     cosines = np.linalg.svd(before @ last.components_.T)[1]

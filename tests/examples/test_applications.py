@@ -1,4 +1,5 @@
-"""The applications in examples/applications reach what their pages say, and read one's own files."""
+"""The applications in examples/applications reach what their pages say, and read one's own
+files."""
 
 from __future__ import annotations
 
@@ -50,8 +51,11 @@ def standard(sites: list[Matrix]) -> Matrix:
 
 
 @pytest.mark.parametrize("center_sites", [False, True])
-def test_hospitals_find_the_components_of_the_pooled_table(hospitals: Any, center_sites: bool) -> None:
-    """One round of merged components does not, nor do agents that all count the same. Large means do no harm."""
+def test_hospitals_find_the_components_of_the_pooled_table(
+    hospitals: Any, center_sites: bool
+) -> None:
+    """One round of merged components does not, nor do agents that all count the same. Large means
+    do no harm."""
     sites = [X + 1e6 for X in three_sites()]
     W = tp.metropolis_weights(tp.path(3))
     units, weights, sent = hospitals.standardized(sites, W, center_sites)
@@ -60,7 +64,12 @@ def test_hospitals_find_the_components_of_the_pooled_table(hospitals: Any, cente
     assert sent > 0
     rows, (megabytes, angles), known = hospitals.components(units, weights, W, 2, sent)
     found = table(rows)
-    assert subspace_angles(np.linalg.svd(expected)[2][:2].T, hospitals.top(expected.T @ expected, 2))[0] < 1e-10
+    assert (
+        subspace_angles(np.linalg.svd(expected)[2][:2].T, hospitals.top(expected.T @ expected, 2))[
+            0
+        ]
+        < 1e-10
+    )
     exact = ("agents, DeEPCA", "agents average covariances", "a server adds covariances")
     assert max(found[label][0] for label in exact) < 1e-6
     assert found["one round, 2 from each site"][0] > 1e-3
@@ -91,37 +100,82 @@ def test_a_stations_filter_over_lossy_links_is_that_of_scipy(sensors: Any) -> No
         assert found["lossy"][1] < 1e-6
         assert abs(found["lossy"][0]) < 1e-9
         assert found["lossy"][3].endswith("iterations")
-        assert max(found[label][1] for label in ("covariances averaged", "covariances averaged, 10 % lost")) < 1e-6
+        assert (
+            max(
+                found[label][1]
+                for label in ("covariances averaged", "covariances averaged, 10 % lost")
+            )
+            < 1e-6
+        )
         assert found["average of own answers, server"][1] > 1e-2
         assert found["average of own answers, server"][0] > 1e-3
 
 
 @pytest.mark.slow
 def test_hospitals_read_a_table_with_a_column_of_sites(tmp_path: Path, hospitals: Any) -> None:
-    """The rows of the sites are interleaved; with a file of sites beside an array there is the same table."""
+    """The rows of the sites are interleaved; with a file of sites beside an array there is the same
+    table."""
     sites = three_sites()
     names = np.repeat(["south", "east", "north"], [len(X) for X in sites])
     order = np.random.default_rng(0).permutation(len(names))
     X, names = np.concatenate(sites)[order], names[order]
-    lines = [",".join([name, *map(repr, row)]) for name, row in zip(names.tolist(), X.tolist(), strict=True)]
+    lines = [
+        ",".join([name, *map(repr, row)])
+        for name, row in zip(names.tolist(), X.tolist(), strict=True)
+    ]
     (tmp_path / "records.csv").write_text("hospital,a,b,c,d,e,f\n" + "\n".join(lines) + "\n")
     np.save(tmp_path / "records.npy", X)
     np.save(tmp_path / "sites.npy", names)
     found = hospitals.main(
-        ["--data", str(tmp_path / "records.csv"), "--site-column", "hospital", "--rank", "2", "--first-view", "3"]
+        [
+            "--data",
+            str(tmp_path / "records.csv"),
+            "--site-column",
+            "hospital",
+            "--rank",
+            "2",
+            "--first-view",
+            "3",
+        ]
     )
-    again = hospitals.main(["--data", str(tmp_path / "records.npy"), "--sites", str(tmp_path / "sites.npy"), "--rank", "2"])
+    again = hospitals.main(
+        [
+            "--data",
+            str(tmp_path / "records.npy"),
+            "--sites",
+            str(tmp_path / "sites.npy"),
+            "--rank",
+            "2",
+        ]
+    )
     assert found["components"][0] == again["components"][0]
     assert found["components"][0][0][1] < 1e-6
     assert found["correlations"][0][0][1] < 1e-6
 
 
-def test_hospitals_with_a_file_each_find_the_components_of_the_pooled_table(tmp_path: Path, hospitals: Any) -> None:
+def test_hospitals_with_a_file_each_find_the_components_of_the_pooled_table(
+    tmp_path: Path, hospitals: Any
+) -> None:
     assert hospitals.main(["--write", str(tmp_path)]) == {}
     folder = tmp_path / "breast-cancer"
-    words = ["--problem", "pca", "--data", str(folder), "--scale", "--rank", "3", "--algorithm", "deepca"]
-    assert run([*words, "--gradient-tolerance", "1e-10", "--quiet", "--out", str(tmp_path / "out")]) == 0
-    pooled = np.concatenate([np.loadtxt(file, delimiter=",", skiprows=1) for file in sorted(folder.iterdir())])
+    words = [
+        "--problem",
+        "pca",
+        "--data",
+        str(folder),
+        "--scale",
+        "--rank",
+        "3",
+        "--algorithm",
+        "deepca",
+    ]
+    assert (
+        run([*words, "--gradient-tolerance", "1e-10", "--quiet", "--out", str(tmp_path / "out")])
+        == 0
+    )
+    pooled = np.concatenate(
+        [np.loadtxt(file, delimiter=",", skiprows=1) for file in sorted(folder.iterdir())]
+    )
     answer = np.linalg.svd((pooled - pooled.mean(axis=0)) / pooled.std(axis=0))[2][:3].T
     points = np.load(tmp_path / "out" / "final.npz")["x"]
     assert len(points) == 10
@@ -153,7 +207,9 @@ def test_hospitals_are_exact_where_one_round_errs(tmp_path: Path) -> None:
         assert found[f"agents, {method}"][0] < 1e-6
         assert found["agents average covariances"][0] < 1e-12
         assert found["a server adds covariances"][0] < 1e-12
-    assert [components[f"one round, {k} from each site"][0] for k in (3, 6, 12)] == pytest.approx([0.28, 0.024, 0.0038], rel=0.05)
+    assert [components[f"one round, {k} from each site"][0] for k in (3, 6, 12)] == pytest.approx(
+        [0.28, 0.024, 0.0038], rel=0.05
+    )
     assert correlations["one round, 2 from each site"][0] > 1.0
     assert components["every site counts alike"][0] == pytest.approx(0.40, rel=0.05)
     assert components["agents, DeEPCA"][1] == pytest.approx(5778, rel=0.3)
@@ -167,7 +223,12 @@ def test_sensors_lose_nothing_to_the_centre_where_averages_of_filters_do(tmp_pat
     """The numbers of the page: what is lost, angles, MB."""
     tables = ended("sensors.py", tmp_path / "figure.png")
     for found, lost in zip(tables, (1.4, 0.22), strict=True):
-        for label in ("CDADT", "CDADT, 10 % lost", "CDADT without momentum, 30 % lost", "GeneralizedDRFGT"):
+        for label in (
+            "CDADT",
+            "CDADT, 10 % lost",
+            "CDADT without momentum, 30 % lost",
+            "GeneralizedDRFGT",
+        ):
             assert found[label][0] == 0.0
             assert found[label][1] < 1e-6
         assert found["CDADT, 10 % lost, no repair"][1] > 1e-3

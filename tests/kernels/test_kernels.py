@@ -1,4 +1,5 @@
-"""The kernels for pairs of rows against their definitions, and their 2 x 2 subproblems against dense scans in every family."""
+"""The kernels for pairs of rows against their definitions, and their 2 x 2 subproblems against
+dense scans in every family."""
 
 from __future__ import annotations
 
@@ -32,16 +33,21 @@ def definite(n: int, condition: float = 100.0, seed: int = 0) -> Array:
 
 
 def test_gauss_seidel_stops_at_its_limit() -> None:
-    """-tr(x^T C x) with a varsigma that lets it grow: no pair beyond the limit is touched, and none is missed before it."""
+    """-tr(x^T C x) with a varsigma that lets it grow: no pair beyond the limit is touched, and none
+    is missed before it."""
     j, (first, second) = np.array([1.0, -1.0, 1.0]), drawn(3, 400)
     x, product = np.eye(3), np.eye(3)
-    done, ray = pair_kernels().gauss_seidel(x, product, -2.0 * definite(3), j, first, second, Sweep(0.0, False, 0.0, 2.0, 1e6))
+    done, ray = pair_kernels().gauss_seidel(
+        x, product, -2.0 * definite(3), j, first, second, Sweep(0.0, False, 0.0, 2.0, 1e6)
+    )
     sizes = np.diagonal(product)
     assert (ray, 0 < done < 400) == (0, True)
     assert 1e6 < sizes[first[done]] + sizes[second[done]] < 1e8
     for limit, number in ((1.9, 0), (2.0, 1)):  # of both rows together
         x, product = np.eye(3), np.eye(3)
-        steps = pair_kernels().gauss_seidel(x, product, definite(3), j, first[:1], second[:1], Sweep(0.0, True, 0.0, 2.0, limit))
+        steps = pair_kernels().gauss_seidel(
+            x, product, definite(3), j, first[:1], second[:1], Sweep(0.0, True, 0.0, 2.0, limit)
+        )
         assert steps == (number, 0)
         assert np.array_equal(x, np.eye(3)) == (number == 0)
 
@@ -64,11 +70,14 @@ def test_jacobi_sweeps_diagonalise(n: int) -> None:
 
 
 def test_what_rounding_makes_look_unbounded_is_not_taken_for_it() -> None:
-    """w and |d| equal but for 1e-12: the exact step gives way to one of varsigma, a Jacobi step is cut short; both descend."""
+    """w and |d| equal but for 1e-12: the exact step gives way to one of varsigma, a Jacobi step is
+    cut short; both descend."""
     close = np.array([[1.0, -1.0 - 1e-12], [-1.0 - 1e-12, 1.0]])
     j, one, made = np.array([1.0, -1.0]), np.zeros(1, dtype=np.int64), pair_kernels()
     x, product, H = np.eye(2), np.eye(2), 2.0 * close
-    assert made.gauss_seidel(x, product, H, j, one, one + 1, Sweep(0.0, True, 0.0, 4.0, np.inf)) == (1, 0)
+    assert made.gauss_seidel(
+        x, product, H, j, one, one + 1, Sweep(0.0, True, 0.0, 4.0, np.inf)
+    ) == (1, 0)
     assert np.isfinite(x).all()
     assert np.trace(x.T @ close @ x) < 2.0
     xt, gram = np.eye(2), close.copy()
@@ -95,7 +104,14 @@ def test_python_runs_the_same_loops_without_numba() -> None:
     pytest.importorskip("numba")
     script = WITHOUT_NUMBA.replace('sys.modules["numba"] = None\n', "")
     runs = [
-        subprocess.run([sys.executable, "-c", words], cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=300)
+        subprocess.run(
+            [sys.executable, "-c", words],
+            cwd=ROOT,
+            env=os.environ,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         for words in (WITHOUT_NUMBA, script)
     ]
     assert [run.returncode for run in runs] == [0, 0], runs[0].stderr
@@ -105,7 +121,8 @@ def test_python_runs_the_same_loops_without_numba() -> None:
         np.testing.assert_allclose(ast.literal_eval(one), ast.literal_eval(other), atol=1e-11)
 
 
-HYPERBOLIC = ((0, 1, 1.0), (2, 3, -1.0))  # the entries (E1, E2, sign of E1) of both families, as rows of `BASIS`
+# the entries (E1, E2, sign of E1) of both families, as rows of `BASIS`
+HYPERBOLIC = ((0, 1, 1.0), (2, 3, -1.0))
 ORTHOGONAL = ((0, 3, 1.0), (2, 1, 1.0))
 REACH = 25.0  # mu of the scans: exp(2 mu) = 5e21
 
@@ -127,18 +144,25 @@ def branch(hyperbolic: bool, t: Array, a: Array, b: Array, q: Array, e: Array, d
     """a c + b s + q c^2 + d c s + e s^2 at angles, or values of mu, t."""
     if hyperbolic:
         z = np.exp(t)
-        return 0.5 * ((a + b) * z + (a - b) / z) + 0.25 * ((q + e + d) * z * z + (q + e - d) / (z * z)) + 0.5 * (q - e)
+        return (
+            0.5 * ((a + b) * z + (a - b) / z)
+            + 0.25 * ((q + e + d) * z * z + (q + e - d) / (z * z))
+            + 0.5 * (q - e)
+        )
     c, s = np.cos(t), np.sin(t)
     return a * c + b * s + q * c * c + d * c * s + e * s * s
 
 
 def scan(hyperbolic: bool, P: Array, Q: Array, points: int = 161) -> Array:
-    """``(k,)``: the least value over all branches on a grid of angles, or of mu for both signs of c, then on ever finer ones."""
+    """``(k,)``: the least value over all branches on a grid of angles, or of mu for both signs of
+    c, then on ever finer ones."""
     least = np.full(len(P), np.inf)
     for first, second, sign in HYPERBOLIC if hyperbolic else ORTHOGONAL:
         one, two = sign * BASIS[first], BASIS[second]
         a, b = (vec(P) @ one)[:, None], (vec(P) @ two)[:, None]
-        quadratic = [z[:, None] for z in (0.5 * one @ Q @ one, 0.5 * two @ Q @ two, (Q @ two) @ one)]
+        quadratic = [
+            z[:, None] for z in (0.5 * one @ Q @ one, 0.5 * two @ Q @ two, (Q @ two) @ one)
+        ]
         for c in (1.0, -1.0) if hyperbolic else (1.0,):
             low, high = (-REACH, REACH) if hyperbolic else (0.0, 2.0 * np.pi)
             grid = np.broadcast_to(np.linspace(low, high, points), (len(P), points))
@@ -146,7 +170,9 @@ def scan(hyperbolic: bool, P: Array, Q: Array, points: int = 161) -> Array:
             for _ in range(9):
                 values = branch(hyperbolic, grid, c * a, c * b, *quadratic)
                 least = np.minimum(least, values.min(-1))
-                grid = np.take_along_axis(grid, values.argmin(-1)[:, None], 1) + np.linspace(-step, step, 13)
+                grid = np.take_along_axis(grid, values.argmin(-1)[:, None], 1) + np.linspace(
+                    -step, step, 13
+                )
                 step /= 6.0
     return least
 
@@ -197,9 +223,15 @@ def one_end(k: int, seed: int) -> Array:
 
 FAMILIES: dict[str, Callable[[int], tuple[Array, Array]]] = {
     "random": lambda k: (gauss(k, 0), positive(k, 1)),
-    "random of all sizes": lambda k: (gauss(k, 2) * 10.0 ** np.random.default_rng(3).uniform(-8, 8, (k, 1, 1)), positive(k, 4)),
+    "random of all sizes": lambda k: (
+        gauss(k, 2) * 10.0 ** np.random.default_rng(3).uniform(-8, 8, (k, 1, 1)),
+        positive(k, 4),
+    ),
     "P = 0": lambda k: (np.zeros((k, 2, 2)), positive(k, 5)),
-    "P = 0, d = 0": lambda k: (np.zeros((k, 2, 2)), in_basis(np.eye(4) * np.abs(gauss(2 * k, 6)).reshape(k, 1, 8)[:, :, :4])),
+    "P = 0, d = 0": lambda k: (
+        np.zeros((k, 2, 2)),
+        in_basis(np.eye(4) * np.abs(gauss(2 * k, 6)).reshape(k, 1, 8)[:, :, :4]),
+    ),
     "a = b = 0 in one family": lambda k: (only([0, 1])(k, 7), positive(k, 8)),
     "one linear term": lambda k: (only([0])(k, 11), positive(k, 12)),
     "a = b or a = -b": lambda k: (one_end(k, 13), positive(k, 14)),
@@ -211,7 +243,10 @@ FAMILIES: dict[str, Callable[[int], tuple[Array, Array]]] = {
         for gap in (1e-2, 1e-4, 1e-6, 1e-9)
     },
     "w - |d| = 1e-9 w, P = 0": lambda k: (np.zeros((k, 2, 2)), near_boundary(k, 26, 1e-9)),
-    "w - |d| = 1e-9 w, huge linear part": lambda k: (1e6 * gauss(k, 27), near_boundary(k, 28, 1e-9)),
+    "w - |d| = 1e-9 w, huge linear part": lambda k: (
+        1e6 * gauss(k, 27),
+        near_boundary(k, 28, 1e-9),
+    ),
 }
 
 
@@ -277,7 +312,13 @@ def test_boundedness_is_decided_right(name: str) -> None:
     assert found.value[0] == -np.inf
     assert np.isnan(found.v).all()
     along = np.array(
-        [min(objective(s * ray_matrix(int(ray), mu)[None], P[None], Q[None])[0] for s in (1.0, -1.0)) for mu in (16, 18, 20)]
+        [
+            min(
+                objective(s * ray_matrix(int(ray), mu)[None], P[None], Q[None])[0]
+                for s in (1.0, -1.0)
+            )
+            for mu in (16, 18, 20)
+        ]
     )
     assert (np.diff(along) < -1.0).all()
 

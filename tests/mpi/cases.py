@@ -1,7 +1,8 @@
-"""Runs whose bits must not depend on the number of ranks: one table, run in sequence by every rank of a job.
+"""Runs whose bits must not depend on the number of ranks: one table, run in sequence by every rank
+of a job.
 
-``python -m tests.mpi.cases NAMES...`` alone or under mpirun prints one JSON object on rank 0: for each case what must be the same
-for any number of ranks, and what crossed the transport.
+``python -m tests.mpi.cases NAMES...`` alone or under mpirun prints one JSON object on rank 0: for
+each case what must be the same for any number of ranks, and what crossed the transport.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ def rows_and_targets(agent: int, m: int, d: int, r: int) -> tuple[Array, Array]:
 
 
 def procrustes(rows: tuple[int, ...], d: int, r: int) -> Procrustes:
-    return Procrustes(*zip(*(rows_and_targets(i, m, d, r) for i, m in enumerate(rows)), strict=True))
+    return Procrustes(
+        *zip(*(rows_and_targets(i, m, d, r) for i, m in enumerate(rows)), strict=True)
+    )
 
 
 def loaded_procrustes(rows: tuple[int, ...], d: int, r: int) -> Any:
@@ -71,30 +74,51 @@ def loaded_pca(rows: tuple[int, ...], d: int, r: int) -> Any:
 
 
 def own_functions(rows: tuple[int, ...], d: int, r: int) -> FunctionProblem[Stiefel]:
-    """A user's own problem: the Lipschitz constants of its automatic step are estimated from drawn directions."""
+    """A user's own problem: the Lipschitz constants of its automatic step are estimated from drawn
+    directions."""
     data = [draw(i, m, d, 3) / np.sqrt(m) for i, m in enumerate(rows)]
     return FunctionProblem(
-        lambda i, x: -0.5 * float(((data[i] @ x) ** 2).sum()), lambda i, x: -data[i].T @ (data[i] @ x), Stiefel(d, r), len(rows)
+        lambda i, x: -0.5 * float(((data[i] @ x) ** 2).sum()),
+        lambda i, x: -data[i].T @ (data[i] @ x),
+        Stiefel(d, r),
+        len(rows),
     )
 
 
-def made(settings: Callable[[tuple[int, ...], int, int], Any]) -> Callable[[tuple[int, ...], int, int], Any]:
+def made(
+    settings: Callable[[tuple[int, ...], int, int], Any],
+) -> Callable[[tuple[int, ...], int, int], Any]:
     """The problem of settings, of which each rank draws or loads what its own agents have."""
     return lambda rows, d, r: settings(rows, d, r).problem(len(rows), 5)
 
 
 completion = made(lambda rows, d, r: MatrixCompletionSettings(dimension=d, rank=r, columns=rows[0]))
-ica = made(lambda rows, d, r: ICASettings(sources=r, samples=rows[0], imbalance=5.0, mixing="general"))  # whitened over all
-cca = made(
-    lambda rows, d, r: CCASettings(data="synthetic", dimension=d, dimension_y=d - 7, rank=r, samples=rows[0], heterogeneity=0.3)
+# whitened over all
+ica = made(
+    lambda rows, d, r: ICASettings(sources=r, samples=rows[0], imbalance=5.0, mixing="general")
 )
-digits_cca = made(lambda rows, d, r: CCASettings(rank=r, partition="by-label"))  # halves of few digits for each agent
-synthetic_pca = made(lambda rows, d, r: PCASettings(data="synthetic", dimension=d, rank=r, samples=rows[0], heterogeneity=0.5))
-rsr = made(lambda rows, d, r: RSRSettings(dimension=d, rank=r, inliers=sum(rows), outliers=sum(rows), partition="dirichlet"))
+cca = made(
+    lambda rows, d, r: CCASettings(
+        data="synthetic", dimension=d, dimension_y=d - 7, rank=r, samples=rows[0], heterogeneity=0.3
+    )
+)
+# halves of few digits for each agent
+digits_cca = made(lambda rows, d, r: CCASettings(rank=r, partition="by-label"))
+synthetic_pca = made(
+    lambda rows, d, r: PCASettings(
+        data="synthetic", dimension=d, rank=r, samples=rows[0], heterogeneity=0.5
+    )
+)
+rsr = made(
+    lambda rows, d, r: RSRSettings(
+        dimension=d, rank=r, inliers=sum(rows), outliers=sum(rows), partition="dirichlet"
+    )
+)
 odl = made(lambda rows, d, r: ODLSettings(dimension=d, samples=sum(rows)))
 robust_pca = made(lambda rows, d, r: do.problems.RobustPCASettings(rank=r, mu=0.2))
 sparse_cca = made(lambda rows, d, r: do.problems.SparseCCASettings(rank=r))
-sparse_pca = made(lambda rows, d, r: SparsePCASettings(rank=r))  # the steps need the steepest agent of all
+# the steps need the steepest agent of all
+sparse_pca = made(lambda rows, d, r: SparsePCASettings(rank=r))
 
 
 def times(name: str) -> Callable[[], Any]:
@@ -114,7 +138,8 @@ def one_way_ring() -> nx.Graph[int]:
 
 
 def two_clusters() -> nx.Graph[int]:
-    """Two dense clusters of 18 and 22 agents joined by one edge: the border between two ranks is worth moving."""
+    """Two dense clusters of 18 and 22 agents joined by one edge: the border between two ranks is
+    worth moving."""
     graph: nx.Graph[int] = nx.disjoint_union(nx.complete_graph(18), nx.complete_graph(22))
     graph.add_edge(17, 18)
     return graph
@@ -144,13 +169,16 @@ class Case:
     channel: do.Channel | None = None
 
     def weights(self) -> Any:
-        """W by Metropolis' rule, or 0.8 and 0.1 on the ring; both matrices of a directed graph; or a sequence."""
+        """W by Metropolis' rule, or 0.8 and 0.1 on the ring; both matrices of a directed graph; or
+        a sequence."""
         graph = self.graph()
         if isinstance(graph, tp.WeightSequence):
             return graph
         if isinstance(graph, nx.DiGraph):
             return tp.directed_weights(graph)
-        return tp.uniform_weights(graph, 0.8) if self.graph is ring else tp.metropolis_weights(graph)
+        return (
+            tp.uniform_weights(graph, 0.8) if self.graph is ring else tp.metropolis_weights(graph)
+        )
 
     def solve(self) -> do.Result:
         names = ("iterations", "placement", "stopping", "safety_region", "channel")
@@ -168,21 +196,90 @@ def bad(*faults: str, repair: bool = True) -> dict[str, Any]:
 
 
 CASES: dict[str, Case] = {
-    "lossy": Case(procrustes, UNEVEN, (50, 20), random_graph, fixed(0.01), **bad("loss:p=0.1", "bursts:p=0.1,bad=0.9,good=0.05")),
-    "lossy-drift": Case(pca, UNEVEN, (50, 20), ring, ADAPT, **bad("loss:p=0.2", "sleep:p=0.1,length=3", repair=False)),
-    "asleep": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.01), **bad("sleep:p=0.2", "topk:share=0.2", "loss:p=0.05")),
-    "coded": Case(procrustes, UNEVEN, (50, 20), ring, fixed(1e-3), **bad("randomk:share=0.3", "quantize:bits=8", "failures:p=0.1")),
-    "noisy": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.01), **bad("quantize:bits=4", "loss:p=0.05", repair=False)),
-    "late": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.01), **bad("delay:rounds=2,random=true", "quantize:feedback=true")),
-    "late-clusters": Case(
-        pca, (6,) * 40, (20, 3), two_clusters, fixed(1e-4), placement="fewer-cuts", **bad("delay:rounds=1", repair=False)
+    "lossy": Case(
+        procrustes,
+        UNEVEN,
+        (50, 20),
+        random_graph,
+        fixed(0.01),
+        **bad("loss:p=0.1", "bursts:p=0.1,bad=0.9,good=0.05"),
     ),
-    "safe-lossy": Case(procrustes, UNEVEN, (50, 20), ring, fixed(1e3, safe=True), **bad("loss:p=0.1", "topk:share=0.2")),
-    "one-peer": Case(procrustes, (6,) * 16, (20, 4), lambda: tp.OnePeerExponential(16), do.DRFGT(step_size=1e-3, penalty=10.0)),
-    "link-failures": Case(pca, EVEN, (20, 4), times("link_failures:p=0.3@grid:2x5"), do.DRFGT(step_size=1e-3, penalty=10.0)),
+    "lossy-drift": Case(
+        pca,
+        UNEVEN,
+        (50, 20),
+        ring,
+        ADAPT,
+        **bad("loss:p=0.2", "sleep:p=0.1,length=3", repair=False),
+    ),
+    "asleep": Case(
+        procrustes,
+        UNEVEN,
+        (50, 20),
+        ring,
+        fixed(0.01),
+        **bad("sleep:p=0.2", "topk:share=0.2", "loss:p=0.05"),
+    ),
+    "coded": Case(
+        procrustes,
+        UNEVEN,
+        (50, 20),
+        ring,
+        fixed(1e-3),
+        **bad("randomk:share=0.3", "quantize:bits=8", "failures:p=0.1"),
+    ),
+    "noisy": Case(
+        procrustes,
+        UNEVEN,
+        (50, 20),
+        ring,
+        fixed(0.01),
+        **bad("quantize:bits=4", "loss:p=0.05", repair=False),
+    ),
+    "late": Case(
+        procrustes,
+        UNEVEN,
+        (50, 20),
+        ring,
+        fixed(0.01),
+        **bad("delay:rounds=2,random=true", "quantize:feedback=true"),
+    ),
+    "late-clusters": Case(
+        pca,
+        (6,) * 40,
+        (20, 3),
+        two_clusters,
+        fixed(1e-4),
+        placement="fewer-cuts",
+        **bad("delay:rounds=1", repair=False),
+    ),
+    "safe-lossy": Case(
+        procrustes,
+        UNEVEN,
+        (50, 20),
+        ring,
+        fixed(1e3, safe=True),
+        **bad("loss:p=0.1", "topk:share=0.2"),
+    ),
+    "one-peer": Case(
+        procrustes,
+        (6,) * 16,
+        (20, 4),
+        lambda: tp.OnePeerExponential(16),
+        do.DRFGT(step_size=1e-3, penalty=10.0),
+    ),
+    "link-failures": Case(
+        pca,
+        EVEN,
+        (20, 4),
+        times("link_failures:p=0.3@grid:2x5"),
+        do.DRFGT(step_size=1e-3, penalty=10.0),
+    ),
     "procrustes-ring": Case(procrustes, EVEN, (50, 20), ring, fixed(0.05)),
     "procrustes-random": Case(procrustes, UNEVEN, (50, 20), random_graph),
-    "procrustes-loader": Case(loaded_procrustes, UNEVEN, (50, 20), random_graph, placement="fewer-cuts"),
+    "procrustes-loader": Case(
+        loaded_procrustes, UNEVEN, (50, 20), random_graph, placement="fewer-cuts"
+    ),
     "pca-ring": Case(pca, UNEVEN, (50, 20), ring),
     "pca-random": Case(pca, EVEN, (50, 20), random_graph, ADAPT),
     "pca-loader": Case(loaded_pca, UNEVEN, (50, 20), ring),
@@ -191,10 +288,28 @@ CASES: dict[str, Case] = {
     "completion": Case(completion, (60,) * 10, (50, 4), ring),
     "ica": Case(ica, (300,) * 10, (12, 12), random_graph),
     "pca-synthetic": Case(synthetic_pca, (100,) * 10, (20, 4), ring),
-    "growing": Case(procrustes, UNEVEN, (50, 20), random_graph, do.DRFGT(step_size="growing"), iterations=75),
+    "growing": Case(
+        procrustes, UNEVEN, (50, 20), random_graph, do.DRFGT(step_size="growing"), iterations=75
+    ),
     "fewer-cuts": Case(pca, (6,) * 40, (20, 3), two_clusters, placement="fewer-cuts"),
-    "stops": Case(pca, EVEN, (50, 5), random_graph, stopping=GradientNorm(2e-2) & Consensus(2e-2), iterations=500, recorded=40),
-    "agents-stop": Case(pca, UNEVEN, (50, 5), random_graph, stopping=LocalMaximum(2e-2, every=25), iterations=500, recorded=20),
+    "stops": Case(
+        pca,
+        EVEN,
+        (50, 5),
+        random_graph,
+        stopping=GradientNorm(2e-2) & Consensus(2e-2),
+        iterations=500,
+        recorded=40,
+    ),
+    "agents-stop": Case(
+        pca,
+        UNEVEN,
+        (50, 5),
+        random_graph,
+        stopping=LocalMaximum(2e-2, every=25),
+        iterations=500,
+        recorded=20,
+    ),
     "agents-stop-lossy": Case(
         procrustes,
         UNEVEN,
@@ -207,12 +322,32 @@ CASES: dict[str, Case] = {
     "diverges": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.5), recorded=60),
     "leaves-region": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.4), safety_region=2.5),
     "safe-ring": Case(procrustes, UNEVEN, (50, 20), ring, fixed(1e7, safe=True)),
-    "safe-adapt": Case(procrustes, UNEVEN, (50, 20), random_graph, replace(ADAPT, step_size=1e3, safe=True)),
-    "drsgd": Case(procrustes, UNEVEN, (50, 20), random_graph, do.DRSGD(rounds=2, chebyshev=True, retraction="qr")),
-    "drsgd-batches": Case(procrustes, UNEVEN, (50, 20), ring, do.DRSGD(step_size="horizon:iterations=500", batch_size=3)),
-    "dprgd-batches": Case(loaded_pca, UNEVEN, (50, 20), random_graph, do.DPRGD(rounds=2, batch_size=1)),
-    "dgd-batches": Case(pca, LARGE, (784, 10), ring, do.DGD(penalty=1.0, batch_size=7), iterations=15, recorded=6),
-    "tracked-batches": Case(loaded_procrustes, UNEVEN, (50, 20), ring, do.DRFGT(step_size=5e-3, batch_size=4)),
+    "safe-adapt": Case(
+        procrustes, UNEVEN, (50, 20), random_graph, replace(ADAPT, step_size=1e3, safe=True)
+    ),
+    "drsgd": Case(
+        procrustes,
+        UNEVEN,
+        (50, 20),
+        random_graph,
+        do.DRSGD(rounds=2, chebyshev=True, retraction="qr"),
+    ),
+    "drsgd-batches": Case(
+        procrustes,
+        UNEVEN,
+        (50, 20),
+        ring,
+        do.DRSGD(step_size="horizon:iterations=500", batch_size=3),
+    ),
+    "dprgd-batches": Case(
+        loaded_pca, UNEVEN, (50, 20), random_graph, do.DPRGD(rounds=2, batch_size=1)
+    ),
+    "dgd-batches": Case(
+        pca, LARGE, (784, 10), ring, do.DGD(penalty=1.0, batch_size=7), iterations=15, recorded=6
+    ),
+    "tracked-batches": Case(
+        loaded_procrustes, UNEVEN, (50, 20), ring, do.DRFGT(step_size=5e-3, batch_size=4)
+    ),
     "drsm": Case(rsr, UNEVEN, (20, 4), ring, do.DRSM()),
     "drsm-dictionary": Case(odl, EVEN, (12, 12), random_graph, do.DRSM(rounds=2, chebyshev=True)),
     "drproxgt": Case(sparse_pca, EVEN, (64, 3), ring, do.DRProxGT()),
@@ -225,12 +360,32 @@ CASES: dict[str, Case] = {
     "rfextra": Case(pca, UNEVEN, (50, 20), random_graph, do.RFEXTRA()),
     "deepca": Case(pca, UNEVEN, (50, 20), ring, do.DeEPCA()),
     "drgta": Case(procrustes, UNEVEN, (50, 20), ring, do.DRGTA(rounds=2)),
-    "drgta-vector": Case(pca, (1, 2, 3, 4, 5) * 2, (5, 1), random_graph, do.DRGTA(rounds=2, chebyshev=True)),
+    "drgta-vector": Case(
+        pca, (1, 2, 3, 4, 5) * 2, (5, 1), random_graph, do.DRGTA(rounds=2, chebyshev=True)
+    ),
     "rmtracking": Case(procrustes, UNEVEN, (50, 20), ring, do.RMTracking()),
-    "local-tracking": Case(pca, UNEVEN, (50, 20), random_graph, do.LocalTracking(local_steps=3, batch_size=2)),
-    "local-sleep": Case(procrustes, UNEVEN, (50, 20), ring, do.LocalTracking(), **bad("sleep:p=0.3,length=2")),
-    "ef-landing": Case(procrustes, UNEVEN, (50, 20), ring, do.EFLanding(consensus_step=0.2), **bad("topk:share=0.1")),
-    "ef-server": Case(pca, UNEVEN, (50, 20), random_graph, do.EFLanding(server=True), **bad("topk:share=0.1", "quantize:bits=8")),
+    "local-tracking": Case(
+        pca, UNEVEN, (50, 20), random_graph, do.LocalTracking(local_steps=3, batch_size=2)
+    ),
+    "local-sleep": Case(
+        procrustes, UNEVEN, (50, 20), ring, do.LocalTracking(), **bad("sleep:p=0.3,length=2")
+    ),
+    "ef-landing": Case(
+        procrustes,
+        UNEVEN,
+        (50, 20),
+        ring,
+        do.EFLanding(consensus_step=0.2),
+        **bad("topk:share=0.1"),
+    ),
+    "ef-server": Case(
+        pca,
+        UNEVEN,
+        (50, 20),
+        random_graph,
+        do.EFLanding(server=True),
+        **bad("topk:share=0.1", "quantize:bits=8"),
+    ),
     "ddrs": Case(procrustes, UNEVEN, (50, 20), ring, do.DDRS()),
     "saga": Case(procrustes, UNEVEN, (50, 20), ring, do.SagaDRFGT(batch_size=3)),
     "dprsrm": Case(pca, UNEVEN, (50, 20), random_graph, do.DPRSRM(batch_size=3)),
@@ -238,20 +393,51 @@ CASES: dict[str, Case] = {
     "drcgd": Case(pca, UNEVEN, (50, 20), ring, do.DRCGD(tracked=True)),
     "demuon": Case(pca, UNEVEN, (50, 20), ring, do.DeMuon()),
     "dprgt": Case(pca, UNEVEN, (50, 20), random_graph, do.DPRGT(step_size="diminishing")),
-    "push-pull": Case(pca, UNEVEN, (50, 20), one_way_ring, do.PushPull(), stopping=LocalMaximum(1e-9, every=10)),
-    "push-pull-cuts": Case(procrustes, UNEVEN, (50, 20), one_way_ring, do.PushPull(), placement="fewer-cuts"),
-    "destiny": Case(procrustes, UNEVEN, (50, 20), random_graph, do.DESTINY(order="adapt-then-combine"), placement="fewer-cuts"),
-    "destiny-safe": Case(pca, UNEVEN, (50, 20), ring, do.DESTINY(step_size=1e4, variant="dissolved", safe=True)),
-    "tracking": Case(pca, UNEVEN, (50, 20), ring, do.GradientTracking(penalty=20.0, order="combine-then-adapt")),
+    "push-pull": Case(
+        pca, UNEVEN, (50, 20), one_way_ring, do.PushPull(), stopping=LocalMaximum(1e-9, every=10)
+    ),
+    "push-pull-cuts": Case(
+        procrustes, UNEVEN, (50, 20), one_way_ring, do.PushPull(), placement="fewer-cuts"
+    ),
+    "destiny": Case(
+        procrustes,
+        UNEVEN,
+        (50, 20),
+        random_graph,
+        do.DESTINY(order="adapt-then-combine"),
+        placement="fewer-cuts",
+    ),
+    "destiny-safe": Case(
+        pca, UNEVEN, (50, 20), ring, do.DESTINY(step_size=1e4, variant="dissolved", safe=True)
+    ),
+    "tracking": Case(
+        pca, UNEVEN, (50, 20), ring, do.GradientTracking(penalty=20.0, order="combine-then-adapt")
+    ),
     "cdadt": Case(digits_cca, EVEN, (56, 5), ring, do.CDADT(), placement="fewer-cuts"),
-    "cdadt-diagonal": Case(cca, (40,) * 10, (30, 4), random_graph, do.CDADT(preconditioner="diagonal", momentum=0.5)),
+    "cdadt-diagonal": Case(
+        cca, (40,) * 10, (30, 4), random_graph, do.CDADT(preconditioner="diagonal", momentum=0.5)
+    ),
     "generalized-drfgt": Case(cca, (60,) * 10, (50, 20), random_graph, do.GeneralizedDRFGT()),
-    "generalized-drfgt-covariance": Case(digits_cca, EVEN, (56, 1), ring, do.GeneralizedDRFGT(preconditioner="covariance")),
+    "generalized-drfgt-covariance": Case(
+        digits_cca, EVEN, (56, 1), ring, do.GeneralizedDRFGT(preconditioner="covariance")
+    ),
     "tall-cdadt": Case(cca, (100,) * 10, (300, 10), ring, do.CDADT(), iterations=12, recorded=6),
-    "tall-drgta": Case(pca, LARGE, (784, 10), random_graph, do.DRGTA(retraction="cholesky-qr"), iterations=12, recorded=6),
+    "tall-drgta": Case(
+        pca,
+        LARGE,
+        (784, 10),
+        random_graph,
+        do.DRGTA(retraction="cholesky-qr"),
+        iterations=12,
+        recorded=6,
+    ),
     "wide": Case(procrustes, (30,) * 10, (500, 100), ring, iterations=12, recorded=6),
-    "tall-loader": Case(loaded_procrustes, LARGE, (784, 10), random_graph, STAYS, iterations=15, recorded=6),
-    "tall-procrustes": Case(procrustes, LARGE, (784, 10), random_graph, STAYS, iterations=15, recorded=6),
+    "tall-loader": Case(
+        loaded_procrustes, LARGE, (784, 10), random_graph, STAYS, iterations=15, recorded=6
+    ),
+    "tall-procrustes": Case(
+        procrustes, LARGE, (784, 10), random_graph, STAYS, iterations=15, recorded=6
+    ),
     "tall-pca": Case(pca, LARGE, (784, 10), ring, ADAPT, iterations=15, recorded=6),
 }
 
@@ -262,10 +448,14 @@ def outcome(case: Case) -> dict[str, Any]:
     columns = [name for name in result.history.columns if name != "seconds"]
     return {
         "iterates_sha256": result.iterates_sha256,
-        "history": {name: [repr(value) for value in result.history[name].tolist()] for name in columns},
+        "history": {
+            name: [repr(value) for value in result.history[name].tolist()] for name in columns
+        },
         "status": result.status,
         "message": result.message,
-        "step_size": repr(getattr(result.state, "step_size", [None])[0]) if result.collective.rank == 0 else "",
+        "step_size": repr(getattr(result.state, "step_size", [None])[0])
+        if result.collective.rank == 0
+        else "",
         "transport": {
             "bounds": result.network.bounds.tolist(),
             "messages": result.transport["messages"],

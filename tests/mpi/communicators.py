@@ -24,7 +24,8 @@ def leave() -> None:
 
 
 def free() -> None:
-    """Free communicators and open others, which may have the same handles, on all ranks or on some; print what they do."""
+    """Free communicators and open others, which may have the same handles, on all ranks or on some;
+    print what they do."""
     one = WORLD.Split()
     kept = connect(one)
     one.Free()
@@ -35,8 +36,13 @@ def free() -> None:
     if WORLD.rank == 0:
         MPI.COMM_SELF.Dup()
     two = WORLD.Split()
-    largest = [communicator.max(np.array([communicator.rank + 1.0]))[0] for communicator in (kept, connect(two))]
-    sys.stdout.write(f"{largest == [WORLD.size] * 2} {connect(two) is connect(two)} {connect(two) is kept}\n")
+    largest = [
+        communicator.max(np.array([communicator.rank + 1.0]))[0]
+        for communicator in (kept, connect(two))
+    ]
+    sys.stdout.write(
+        f"{largest == [WORLD.size] * 2} {connect(two) is connect(two)} {connect(two) is kept}\n"
+    )
 
 
 if __name__ == "__main__":

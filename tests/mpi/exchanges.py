@@ -1,4 +1,5 @@
-"""Mixes of random arrays, from 8 B to 8 MB a message: ``python -m tests.mpi.exchanges`` prints one hash per mix on rank 0."""
+"""Mixes of random arrays, from 8 B to 8 MB a message: ``python -m tests.mpi.exchanges`` prints one
+hash per mix on rank 0."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ AGENTS = 10
 
 
 class Exchange(NamedTuple):
-    """Arrays of these trailing shapes, mixed together ``rounds`` times, ``repeats`` times in a row with different numbers."""
+    """Arrays of these trailing shapes, mixed together ``rounds`` times, ``repeats`` times in a row
+    with different numbers."""
 
     graph: Callable[[int], Any]
     shapes: tuple[tuple[int, ...], ...]
@@ -31,8 +33,13 @@ class Exchange(NamedTuple):
 
     def arrays(self, repeat: int, agents: slice) -> list[Array]:
         """The arrays of some agents: each agent has its own numbers, whichever rank draws them."""
-        generators = [np.random.default_rng((17, agent, repeat)) for agent in range(agents.start, agents.stop)]
-        return [np.stack([generator.standard_normal(shape) for generator in generators]) for shape in self.shapes]
+        generators = [
+            np.random.default_rng((17, agent, repeat)) for agent in range(agents.start, agents.stop)
+        ]
+        return [
+            np.stack([generator.standard_normal(shape) for generator in generators])
+            for shape in self.shapes
+        ]
 
 
 def random_graph(n: int) -> Any:
@@ -55,7 +62,8 @@ EXCHANGES: dict[str, Exchange] = {
 
 
 def main() -> None:
-    """All exchanges; the ranks dawdle by turns, so that messages also arrive before they are expected."""
+    """All exchanges; the ranks dawdle by turns, so that messages also arrive before they are
+    expected."""
     hashes: dict[str, list[list[str]]] = {}
     rank = 0
     for name, exchange in EXCHANGES.items():
@@ -69,7 +77,9 @@ def main() -> None:
             if (repeat + rank) % 3 == 0:
                 time.sleep(0.003)
             kept.append(network.mix(*given, rounds=exchange.rounds))
-            if any(x.tobytes() != before.tobytes() for x, before in zip(given, untouched, strict=True)):
+            if any(
+                x.tobytes() != before.tobytes() for x, before in zip(given, untouched, strict=True)
+            ):
                 raise AssertionError(f"{name}: mix changed what it was given")
         hashes[name] = [[collective.sha256(x) for x in mixed] for mixed in kept]
     if rank == 0:

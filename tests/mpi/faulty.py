@@ -1,4 +1,5 @@
-"""A user's own script, spoilt in one way: ``python tests/mpi/faulty.py FAULT [RANK]``; the faulty rank is 1 unless given.
+"""A user's own script, spoilt in one way: ``python tests/mpi/faulty.py FAULT [RANK]``; the faulty
+rank is 1 unless given.
 
 At the moment of the fault it writes `FAULT` to standard error.
 """
@@ -52,7 +53,8 @@ def stick() -> None:
 
 
 def compute() -> None:
-    """No fault: one NumPy call that takes at least about 3.5 seconds of the processor: as many matrices as that asks for."""
+    """No fault: one NumPy call that takes at least about 3.5 seconds of the processor: as many
+    matrices as that asks for."""
     matrices = np.random.default_rng(1).standard_normal((4, 200, 200))
     fastest = math.inf
     for _ in range(4):
@@ -87,7 +89,8 @@ def forked(stop: Callable[[], None]) -> None:
 
 
 def problem(stop: Callable[[], None] | None = None) -> FunctionProblem[Stiefel]:
-    """-1/2 ||A x||^2 for each agent, whose gradient stops the process when it has been asked for often enough."""
+    """-1/2 ||A x||^2 for each agent, whose gradient stops the process when it has been asked for
+    often enough."""
     data = np.random.default_rng(5).standard_normal((AGENTS, 8, 6)) / 4.0
     asked = 0
 
@@ -122,7 +125,8 @@ class FaultyRecorder:
 
 
 def iterate(stop: Callable[[], None] | None) -> None:
-    """A user's own loop, which a faulty rank leaves where ``stop`` returns; its script then ends normally."""
+    """A user's own loop, which a faulty rank leaves where ``stop`` returns; its script then ends
+    normally."""
     for state in do.iterate(problem(), METHOD, weights()):
         if stop is not None and state.k == AFTER:
             stop()
@@ -134,7 +138,8 @@ def iterate(stop: Callable[[], None] | None) -> None:
 def leave_before_the_run(how: list[str], faulty_rank: int) -> None:
     """One rank, or all of them for -1, ends before the run (``exits-0``, ``returns``).
 
-    ``mpi``: all have initialized MPI; ``late``: the others wait already; ``sleeps``: it comes after the time limit.
+    ``mpi``: all have initialized MPI; ``late``: the others wait already; ``sleeps``: it comes after
+    the time limit.
     """
     if "mpi" in how:
         importlib.import_module("mpi4py.MPI")
@@ -162,7 +167,8 @@ def load(agent: int) -> tuple[Array, Array]:
 
 
 def works_on_alone() -> None:
-    """A script in which rank 0 works on alone, for longer than the others are expected to wait when a rank is missing."""
+    """A script in which rank 0 works on alone, for longer than the others are expected to wait when
+    a rank is missing."""
     result = solve(problem(), iterations=50)
     hashed, whole = result.iterates_sha256, result.gather()
     if whole is not None:
@@ -201,9 +207,13 @@ def main(fault: str, faulty_rank: int) -> None:
         "before-solve": lambda: STOPS["raises"]() if faulty else solve(problem()),
         "bad-data": marked(bad_data),
         "loader": marked(lambda: solve(Procrustes.from_loader(load, AGENTS))),
-        "W-differs": marked(lambda: do.solve(problem(), METHOD, weights(0.7 if faulty else 0.8), iterations=5)),
+        "W-differs": marked(
+            lambda: do.solve(problem(), METHOD, weights(0.7 if faulty else 0.8), iterations=5)
+        ),
         "step-size-differs": marked(
-            lambda: do.solve(problem(), do.DRFGT(step_size=0.06 if faulty else 0.05), weights(), iterations=5)
+            lambda: do.solve(
+                problem(), do.DRFGT(step_size=0.06 if faulty else 0.05), weights(), iterations=5
+            )
         ),
         "none": works_on_alone,
     }

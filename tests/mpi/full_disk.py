@@ -1,4 +1,5 @@
-"""The command line with a full disk on one rank: ``python tests/mpi/full_disk.py RANK BYTES words...``; no file can grow beyond."""
+"""The command line with a full disk on one rank: ``python tests/mpi/full_disk.py RANK BYTES
+words...``; no file can grow beyond."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A run on ranks that each have a working folder of their own, with the file of their own site and nothing else."""
+"""A run on ranks that each have a working folder of their own, with the file of their own site and
+nothing else."""
 
 from __future__ import annotations
 

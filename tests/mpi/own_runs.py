@@ -1,4 +1,5 @@
-"""Runs one after the other on ranks that each have a working folder of their own: the code and the errors of every rank as JSON."""
+"""Runs one after the other on ranks that each have a working folder of their own: the code and the
+errors of every rank as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The command line with a user's own algorithm, spoilt: ``python tests/mpi/spoilt.py --algorithm spoilt --fault raises``."""
+"""The command line with a user's own algorithm, spoilt: ``python tests/mpi/spoilt.py --algorithm
+spoilt --fault raises``."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ class Spoilt(do.DRFGT):
         How, and which.
     """
 
-    fault: Literal["raises", "exits-3", "exits-0", "killed", "paused", "stuck", "computes"] = "raises"
+    fault: Literal["raises", "exits-3", "exits-0", "killed", "paused", "stuck", "computes"] = (
+        "raises"
+    )
     faulty_rank: int = 1
 
     def step(self, problem: Any, network: Network, streams: Streams, state: Any) -> Any:

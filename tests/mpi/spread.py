@@ -1,4 +1,5 @@
-"""Single-agent methods whose samples are spread over ranks: ``python -m tests.mpi.spread`` prints what must not depend on them."""
+"""Single-agent methods whose samples are spread over ranks: ``python -m tests.mpi.spread`` prints
+what must not depend on them."""
 
 from __future__ import annotations
 
@@ -9,7 +10,14 @@ from typing import Any
 import numpy as np
 
 import decentorth as do
-from decentorth.problems import CCASettings, FunctionProblem, HEVPSettings, HSPPSettings, RSRSettings, Spread
+from decentorth.problems import (
+    CCASettings,
+    FunctionProblem,
+    HEVPSettings,
+    HSPPSettings,
+    RSRSettings,
+    Spread,
+)
 from decentorth.protocols import Array, Index
 from decentorth.sets import GeneralizedStiefel, JOrthogonal
 from tests.support.problems import pca, procrustes
@@ -19,7 +27,8 @@ BLOCKS = (3, 30, 4, 9, 20, 5, 11)
 
 
 def log_cosh_blocks(n: int = 6, blocks: tuple[int, ...] = BLOCKS) -> Any:
-    """f_i(x) = (1/m_i) sum_samples sum_k log cosh(a^T x)_k over the J-orthogonal matrices; nobody knows a Lipschitz constant."""
+    """f_i(x) = (1/m_i) sum_samples sum_k log cosh(a^T x)_k over the J-orthogonal matrices; nobody
+    knows a Lipschitz constant."""
     rng = np.random.default_rng(0)
     data = [rng.standard_normal((m, n)) for m in blocks]
 
@@ -34,14 +43,24 @@ def log_cosh_blocks(n: int = 6, blocks: tuple[int, ...] = BLOCKS) -> Any:
         a = data[agent][batch]
         return np.asarray(a.T @ np.tanh(a @ x) / len(a))
 
-    return FunctionProblem(value, gradient, JOrthogonal(3, n - 3), len(blocks), gradient_on=gradient_on, n_samples=blocks)
+    return FunctionProblem(
+        value,
+        gradient,
+        JOrthogonal(3, n - 3),
+        len(blocks),
+        gradient_on=gradient_on,
+        n_samples=blocks,
+    )
 
 
 def ellipsoid(rows: tuple[int, ...] = BLOCKS) -> Any:
     case = pca(rows)
     B = np.diag(np.linspace(0.5, 2.0, 12))
     return FunctionProblem(
-        lambda agent, x: case.values[agent](x), lambda agent, x: case.gradients[agent](x), GeneralizedStiefel(B, 3), len(rows)
+        lambda agent, x: case.values[agent](x),
+        lambda agent, x: case.gradients[agent](x),
+        GeneralizedStiefel(B, 3),
+        len(rows),
     )
 
 
@@ -75,7 +94,10 @@ CASES: dict[str, tuple[Any, Any]] = {
     "hspp-vr": (hspp.in_blocks(n, 0), do.VRJJOBCD(varsigma=300.0)),
     "hspp-csdm": (hspp.in_blocks(n, 0), do.CSDM()),
     "rsr-rssm": (rsr.problem(n, 0), do.RSSM(blocks=3)),
-    "cca-sampled": (cca.problem(n, 0), do.GeneralizedLanding(step_size=1e-3, penalty=1.0, batch_size=8, covariance="sampled")),
+    "cca-sampled": (
+        cca.problem(n, 0),
+        do.GeneralizedLanding(step_size=1e-3, penalty=1.0, batch_size=8, covariance="sampled"),
+    ),
     "cca-rolling": (cca.problem(n, 0), do.RGD(step_size=1e-3, batch_size=8, covariance="rolling")),
 }
 
@@ -87,7 +109,10 @@ def main() -> None:
         columns = [column for column in result.history.columns if column != "seconds"]
         outcomes[name] = {
             "iterates_sha256": result.iterates_sha256,
-            "history": {column: [repr(value) for value in result.history[column].tolist()] for column in columns},
+            "history": {
+                column: [repr(value) for value in result.history[column].tolist()]
+                for column in columns
+            },
             "status": result.status,
             "gathered": None if (x := result.gather()) is None else list(x.shape),
             "ranks": result.transport["ranks"],

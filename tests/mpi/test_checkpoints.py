@@ -1,4 +1,5 @@
-"""Checkpoints under the real mpirun: any number of ranks goes on with what any other wrote, also when a rank was killed."""
+"""Checkpoints under the real mpirun: any number of ranks goes on with what any other wrote, also
+when a rank was killed."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def go(ranks: int, *words: str) -> Job:
 
 def outcome(folder: Path) -> tuple[str, dict[str, list[float]]]:
     """The bits of a run: its points, its history without seconds."""
-    history = {name: column.tolist() for name, column in read_history(folder).items() if name != "seconds"}
+    history = {
+        name: column.tolist() for name, column in read_history(folder).items() if name != "seconds"
+    }
     return read_summary(folder)["iterates_sha256"], history
 
 
@@ -46,16 +49,35 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_ranks_write_and_any_number_goes_on(whole: Path, tmp_path: Path) -> None:
-    """3 ranks write (one file each), then 2 and 10 ranks go on, and at last one process from what 10 wrote."""
+    """3 ranks write (one file each), then 2 and 10 ranks go on, and at last one process from what
+    10 wrote."""
     a = tmp_path / "a"
-    go(3, "--agents", "10", "--iterations", "150", "--record-every", "10", "--checkpoint-every", "50", "--out", str(a))
+    go(
+        3,
+        "--agents",
+        "10",
+        "--iterations",
+        "150",
+        "--record-every",
+        "10",
+        "--checkpoint-every",
+        "50",
+        "--out",
+        str(a),
+    )
     assert names(a) == [50, 100, 150]
     x = np.load(a / "checkpoints" / "000000150" / "state.x.npy", allow_pickle=False)
     assert hashlib.sha256(x.tobytes()).hexdigest() == read_summary(a)["iterates_sha256"]
     for ranks in (2, 10):
         go(ranks, "--resume", str(a), "--iterations", "300", "--out", str(tmp_path / str(ranks)))
         assert outcome(tmp_path / str(ranks)) == outcome(whole)
-    go(0, "--resume", str(tmp_path / "10" / "checkpoints" / "000000250"), "--out", str(tmp_path / "last"))
+    go(
+        0,
+        "--resume",
+        str(tmp_path / "10" / "checkpoints" / "000000250"),
+        "--out",
+        str(tmp_path / "last"),
+    )
     assert outcome(tmp_path / "last") == outcome(whole)
 
 
@@ -88,10 +110,30 @@ def test_what_is_refused_is_said_once(whole: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_full_disk_on_one_rank(whole: Path, tmp_path: Path) -> None:
-    """The job ends with the reason, said once; the last good checkpoint is there, and leads to the same bits."""
+    """The job ends with the reason, said once; the last good checkpoint is there, and leads to the
+    same bits."""
     a = tmp_path / "a"
-    go(3, "--iterations", "150", "--record-every", "10", "--checkpoint-every", "150", "--out", str(a))
-    words = ["tests/mpi/full_disk.py", "1", "50000", "--resume", str(a), "--iterations", "300", "--quiet"]
+    go(
+        3,
+        "--iterations",
+        "150",
+        "--record-every",
+        "10",
+        "--checkpoint-every",
+        "150",
+        "--out",
+        str(a),
+    )
+    words = [
+        "tests/mpi/full_disk.py",
+        "1",
+        "50000",
+        "--resume",
+        str(a),
+        "--iterations",
+        "300",
+        "--quiet",
+    ]
     job = run_ranks(3, words)
     assert job.returncode == 1, job.report()
     assert job.stderr.count("cannot write the checkpoint of iteration 300: ") == 1, job.report()
@@ -106,7 +148,8 @@ def test_a_full_disk_on_one_rank(whole: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_a_signal_to_the_launcher_reaches_the_ranks(number: signal.Signals, tmp_path: Path) -> None:
-    """SIGTERM ends the job with 143, SIGINT with 130, SIGUSR1 does not; what was written is a checkpoint of all ranks."""
+    """SIGTERM ends the job with 143, SIGINT with 130, SIGUSR1 does not; what was written is a
+    checkpoint of all ranks."""
     a = tmp_path / "a"
 
     def warn(running: Running) -> None:
@@ -159,7 +202,8 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def killed_and_resumed(ranks: int, kills: int, rng: np.random.Generator, folder: Path) -> int:
-    """Start the long run, kill one of its ranks a moment after a drawn checkpoint, go on with it, kill one again, and so on.
+    """Start the long run, kill one of its ranks a moment after a drawn checkpoint, go on with it,
+    kill one again, and so on.
 
     The result is the number of kills before the last checkpoint.
     """
@@ -168,7 +212,9 @@ def killed_and_resumed(ranks: int, kills: int, rng: np.random.Generator, folder:
         after = at + 10 * int(rng.integers(1, max(2, (600 - at) // (5 * (left + 1)))))
         moment, victim = float(rng.uniform(0.0, 0.05)), int(rng.integers(0, 10))
 
-        def kill(running: Running, after: int = after, moment: float = moment, victim: int = victim) -> None:
+        def kill(
+            running: Running, after: int = after, moment: float = moment, victim: int = victim
+        ) -> None:
             until(lambda: max(names(folder), default=0) >= after, process=running.process)
             time.sleep(moment)
             living = sorted(running.ranks())
@@ -189,7 +235,8 @@ def killed_and_resumed(ranks: int, kills: int, rng: np.random.Generator, folder:
 @pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "kills"), [(0, 4), (3, 4), (10, 2)])
 def test_killed_at_many_random_moments(ranks: int, kills: int, long: Path, tmp_path: Path) -> None:
-    """A run that goes on ends with the bits of one that was not killed, however often it was killed before."""
+    """A run that goes on ends with the bits of one that was not killed, however often it was killed
+    before."""
     killed = killed_and_resumed(ranks, kills, np.random.default_rng(20 + ranks), tmp_path / "run")
     assert outcome(tmp_path / "run") == outcome(long)
     assert killed >= kills // 2

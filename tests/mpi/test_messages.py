@@ -1,4 +1,5 @@
-"""What arrives is what was sent, for messages from 8 bytes to 8 MB: mixing on ranks against SciPy's product in one process."""
+"""What arrives is what was sent, for messages from 8 bytes to 8 MB: mixing on ranks against SciPy's
+product in one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One agent whose samples are spread over the ranks: the same bits on any number of them, under the real mpirun."""
+"""One agent whose samples are spread over the ranks: the same bits on any number of them, under the
+real mpirun."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ def outcomes(ranks: int) -> dict[str, Any]:
 def test_same_bits_as_one_process(ranks: int) -> None:
     one, many = outcomes(0), outcomes(ranks)
     assert one.keys() == many.keys() == CASES.keys()
-    assert {outcome.pop("ranks") for outcome in (dict(outcome) for outcome in many.values())} == {ranks}
+    assert {outcome.pop("ranks") for outcome in (dict(outcome) for outcome in many.values())} == {
+        ranks
+    }
     for name in CASES:
         assert {**many[name], "ranks": 0} == {**one[name], "ranks": 0}, name
         assert one[name]["gathered"][0] == 1
@@ -39,7 +42,10 @@ def test_same_bits_as_one_process(ranks: int) -> None:
 
 PCA = "-m decentorth.run --problem pca --rank 3 --algorithm rgd --agents 1".split()
 SPREAD = [*PCA, "--spread-samples", "5", "--iterations", "15"]
-HEVP = "-m decentorth.run --problem hevp --dimension 10 --agents 1 --algorithm j_jobcd --spread-samples 12 --iterations 30".split()
+HEVP = (
+    "-m decentorth.run --problem hevp --dimension 10 --agents 1 --algorithm j_jobcd "
+    "--spread-samples 12 --iterations 30"
+).split()
 
 
 def summary(folder: Path) -> dict[str, Any]:
@@ -47,9 +53,12 @@ def summary(folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(("words", "blocks"), [(SPREAD, 5), pytest.param(HEVP, 12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("words", "blocks"), [(SPREAD, 5), pytest.param(HEVP, 12, marks=pytest.mark.slow)]
+)
 def test_the_command_spreads_samples(words: list[str], blocks: int, tmp_path: Path) -> None:
-    """Also those of the hyperbolic eigenvalue problem, which is for one agent, in blocks that are not agents."""
+    """Also those of the hyperbolic eigenvalue problem, which is for one agent, in blocks that are
+    not agents."""
     for ranks, where in ((1, "in this process"), (3, "over 3 ranks")):
         job = run_ranks(ranks, [*words, "--out", str(tmp_path / str(ranks))])
         assert job.returncode == 0, job.report()
@@ -83,7 +92,18 @@ def test_a_dry_run_counts_the_shares_of_the_ranks() -> None:
 
 
 def test_the_data_of_all_ranks_of_a_host_are_compared_with_its_memory() -> None:
-    flags = ["-m", "decentorth.run", "--problem", "pca", "--data", "synthetic", "--samples", "1000000000", "--agents", "100"]
+    flags = [
+        "-m",
+        "decentorth.run",
+        "--problem",
+        "pca",
+        "--data",
+        "synthetic",
+        "--samples",
+        "1000000000",
+        "--agents",
+        "100",
+    ]
     job = run_ranks(2, flags)
     assert job.returncode == 2, job.report()
     assert "the data and the agents' points would take 16 TB on this host, and" in job.stderr
@@ -92,9 +112,15 @@ def test_the_data_of_all_ranks_of_a_host_are_compared_with_its_memory() -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ([], "2 ranks for one agent: start one rank, or spread its samples over them with --spread-samples 2 or more"),
+        (
+            [],
+            "2 ranks for one agent: start one rank, or spread its samples over them with "
+            "--spread-samples 2 or more",
+        ),
         pytest.param(
-            ["--spread-samples", "1"], "2 ranks for 1 blocks of samples: every rank must hold one", marks=pytest.mark.slow
+            ["--spread-samples", "1"],
+            "2 ranks for 1 blocks of samples: every rank must hold one",
+            marks=pytest.mark.slow,
         ),
     ],
 )

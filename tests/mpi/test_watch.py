@@ -1,4 +1,5 @@
-"""A rank that is stopped, stuck or left alone ends the job, by name; one that is only slow, or stopped for a moment, does not."""
+"""A rank that is stopped, stuck or left alone ends the job, by name; one that is only slow, or
+stopped for a moment, does not."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ PATIENT = 10.0
 SPOILT = ["tests/mpi/spoilt.py", "--algorithm", "spoilt"]
 
 
-def run(ranks: int, fault: str, *words: str, meanwhile: Callable[[Running], None] | None = None) -> Job:
+def run(
+    ranks: int, fault: str, *words: str, meanwhile: Callable[[Running], None] | None = None
+) -> Job:
     """A run of which one rank meets a fault after half of its iterations; nothing of it is left."""
     length = [] if "--iterations" in words else ["--iterations", str(2 * AFTER)]
     job = run_ranks(ranks, [*SPOILT, "--fault", fault, *length, *words], meanwhile=meanwhile)
@@ -56,7 +59,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("faulty_rank", [1, pytest.param(0, marks=pytest.mark.slow)])
 def test_a_stopped_rank_ends_the_job(faulty_rank: int, whole: str, tmp_path: Path) -> None:
-    """It is named; the stopped process ends too, and so does its shared memory; the last checkpoint is good."""
+    """It is named; the stopped process ends too, and so does its shared memory; the last checkpoint
+    is good."""
     stopped, segments = [], set()
 
     def look(running: Running) -> None:
@@ -64,15 +68,29 @@ def test_a_stopped_rank_ends_the_job(faulty_rank: int, whole: str, tmp_path: Pat
         segments.update(running.segments())
 
     folder = str(tmp_path / "run")
-    words = ["--faulty-rank", str(faulty_rank), "--checkpoint-every", "20", "--out", folder, "--rank-timeout", str(LIMIT)]
+    words = [
+        "--faulty-rank",
+        str(faulty_rank),
+        "--checkpoint-every",
+        "20",
+        "--out",
+        folder,
+        "--rank-timeout",
+        str(LIMIT),
+    ]
     job = run(3, "paused", *words, meanwhile=look)
     assert job.returncode != 0, job.report()
-    said = rf"rank {faulty_rank} \(process {stopped[0]} on \S+\) has given no sign of life for [.\d]+ s"
+    said = (
+        rf"rank {faulty_rank} \(process {stopped[0]} on \S+\) has given no sign of life for "
+        r"[.\d]+ s"
+    )
     assert len(re.findall(said, job.stderr)) == 1, job.report()
     assert segments
     assert not [path for path in segments if path.exists()]
     job = run_ranks(0, ["tests/mpi/spoilt.py", "--resume", folder, "--rank-timeout", "0"])
-    assert f"resumed     from {folder}/checkpoints/{AFTER // 20 * 20:09d}" in job.stdout, job.report()
+    assert f"resumed     from {folder}/checkpoints/{AFTER // 20 * 20:09d}" in job.stdout, (
+        job.report()
+    )
     assert read_summary(Path(folder))["iterates_sha256"] == whole
 
 
@@ -81,7 +99,8 @@ def test_a_stopped_rank_ends_the_job(faulty_rank: int, whole: str, tmp_path: Pat
 def test_a_rank_that_is_stopped_for_a_moment_and_a_job_that_is_stopped_as_a_whole_go_on(
     everyone: bool, share: float, whole: str, tmp_path: Path
 ) -> None:
-    """As schedulers suspend jobs; a rank that was stopped itself does not hold it against the others."""
+    """As schedulers suspend jobs; a rank that was stopped itself does not hold it against the
+    others."""
 
     def suspend(running: Running) -> None:
         stopped = [until_stopped(running)]
@@ -93,7 +112,15 @@ def test_a_rank_that_is_stopped_for_a_moment_and_a_job_that_is_stopped_as_a_whol
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
 
-    job = run(3, "paused", "--rank-timeout", str(PATIENT), "--out", str(tmp_path / "run"), meanwhile=suspend)
+    job = run(
+        3,
+        "paused",
+        "--rank-timeout",
+        str(PATIENT),
+        "--out",
+        str(tmp_path / "run"),
+        meanwhile=suspend,
+    )
     assert job.returncode == 0, job.report()
     assert read_summary(tmp_path / "run")["iterates_sha256"] == whole
 
@@ -109,10 +136,14 @@ def test_a_long_numpy_call_is_a_sign_of_life(whole: str, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_a_gradient_that_never_returns() -> None:
-    """It lives, and the others wait: only who says how long may be computed ends that, with the place."""
+    """It lives, and the others wait: only who says how long may be computed ends that, with the
+    place."""
     job = run(3, "stuck", "--compute-timeout", str(LIMIT))
     assert job.returncode != 0, job.report()
-    assert len(re.findall(r"rank 1 has computed for [.\d]+ s without meeting the others", job.stderr)) == 1, job.report()
+    assert (
+        len(re.findall(r"rank 1 has computed for [.\d]+ s without meeting the others", job.stderr))
+        == 1
+    ), job.report()
     assert "signal.pause()" in job.stderr
 
 

@@ -22,7 +22,8 @@ Weights = csr_array
 
 
 def random_weights(n: int, density: float, seed: int) -> Weights:
-    """Metropolis weights of a random connected graph: a random tree and each other edge with probability ``density``."""
+    """Metropolis weights of a random connected graph: a random tree and each other edge with
+    probability ``density``."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(n)
     graph: nx.Graph[int] = nx.Graph()
@@ -56,23 +57,32 @@ def played(halos: list[Halo], x: Array) -> Array:
 
 def random_bounds(n: int, ranks: int, rng: np.random.Generator) -> Index:
     """Any division into consecutive non-empty blocks."""
-    inner = np.sort(rng.choice(np.arange(1, n), ranks - 1, replace=False)) if ranks > 1 else np.arange(0)
+    inner = (
+        np.sort(rng.choice(np.arange(1, n), ranks - 1, replace=False))
+        if ranks > 1
+        else np.arange(0)
+    )
     return np.concatenate(([0], inner, [n])).astype(np.int64)
 
 
 @pytest.mark.parametrize("n", range(1, 13))
 def test_the_plans_of_all_ranks_are_the_mixing_of_one_process(n: int) -> None:
-    """Bit for bit, for every number of ranks and any blocks, from trees to complete; what is sent is what is needed."""
+    """Bit for bit, for every number of ranks and any blocks, from trees to complete; what is sent
+    is what is needed."""
     rng = np.random.default_rng(n)
     for density in (0.0, 0.2, 0.6, 1.0):
         W = random_weights(n, density, seed=n)
         x = rng.standard_normal((n, 2, 3)) * 10.0 ** rng.integers(-8, 8, (n, 1, 1))
         (expected,) = Network(W, "serial").mix(x)
-        np.testing.assert_allclose(expected, (W.toarray() @ x.reshape(n, -1)).reshape(x.shape), rtol=1e-14, atol=1e-6)
+        np.testing.assert_allclose(
+            expected, (W.toarray() @ x.reshape(n, -1)).reshape(x.shape), rtol=1e-14, atol=1e-6
+        )
         for ranks in range(1, n + 1):
             for bounds in (even_bounds(n, ranks), random_bounds(n, ranks, rng)):
                 halos = [plan(plain(W), bounds, rank) for rank in range(ranks)]
-                assert [(halo.agents.start, halo.agents.stop) for halo in halos] == list(pairwise(bounds))
+                assert [(halo.agents.start, halo.agents.stop) for halo in halos] == list(
+                    pairwise(bounds)
+                )
                 assert played(halos, x).tobytes() == expected.tobytes()
 
 
@@ -96,8 +106,11 @@ def cuts(W: Weights, bounds: Index) -> int:
 @pytest.mark.slow
 @settings(max_examples=80)
 @given(n=st.integers(1, 60), density=st.floats(0, 0.3), seed=st.integers(0, 1000), data=st.data())
-def test_moved_borders_cut_no_more_edges_and_stay_near(n: int, density: float, seed: int, data: st.DataObject) -> None:
-    """Every border within a tenth of a block of the even one, or two fifths where the slack is four times as wide."""
+def test_moved_borders_cut_no_more_edges_and_stay_near(
+    n: int, density: float, seed: int, data: st.DataObject
+) -> None:
+    """Every border within a tenth of a block of the even one, or two fifths where the slack is four
+    times as wide."""
     ranks = data.draw(st.integers(1, n))
     slack = data.draw(st.sampled_from([0.2, 0.8]))
     W = random_weights(n, density, seed)
@@ -109,7 +122,8 @@ def test_moved_borders_cut_no_more_edges_and_stay_near(n: int, density: float, s
 
 
 def test_a_border_moves_to_the_bridge() -> None:
-    """Two cliques of 22 and 18 joined by one edge: in two blocks with slack 0.2 the border moves from 20 to the bridge."""
+    """Two cliques of 22 and 18 joined by one edge: in two blocks with slack 0.2 the border moves
+    from 20 to the bridge."""
     graph = nx.disjoint_union(nx.complete_graph(22), nx.complete_graph(18))
     graph.add_edge(21, 22)
     W = tp.metropolis_weights(graph)

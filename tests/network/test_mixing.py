@@ -1,4 +1,5 @@
-"""Mixing, mixing among agents of equal label, and maxima: the formulas, and the same bits and counts on any number of ranks."""
+"""Mixing, mixing among agents of equal label, and maxima: the formulas, and the same bits and
+counts on any number of ranks."""
 
 from __future__ import annotations
 
@@ -34,7 +35,10 @@ SEQUENCES: dict[str, Callable[[], tp.WeightSequence]] = {
     "link failures": lambda: tp.sequence_from_name("link_failures:p=0.3@torus:3x3", 9, seed=3),
     "ring and star": lambda: tp.sequence_from_name("periodic@ring:8|star:8", 8),
 }
-NETWORKS: dict[str, Callable[[], Any]] = {**{name: partial(make, N) for name, make in GRAPHS.items()}, **SEQUENCES}
+NETWORKS: dict[str, Callable[[], Any]] = {
+    **{name: partial(make, N) for name, make in GRAPHS.items()},
+    **SEQUENCES,
+}
 graphs = st.tuples(st.integers(1, 12), st.sampled_from([0.0, 0.2, 0.6, 1.0]), st.integers(0, 999))
 
 
@@ -52,22 +56,33 @@ def test_mix_multiplies_by_the_matrix_of_each_round(name: str) -> None:
     before = [x.copy() for x in xs]
     mixed = network.mix(*xs, rounds=5)
     product = np.linalg.multi_dot([at(W, k) for k in range(4, -1, -1)])
-    edges = sum(np.count_nonzero(at(W, k)) - np.count_nonzero(at(W, k).diagonal()) for k in range(5))
-    assert (network.rounds, network.messages, network.bytes) == (5, edges, edges * 8 * (12 + 1 + 1 + 8))
+    edges = sum(
+        np.count_nonzero(at(W, k)) - np.count_nonzero(at(W, k).diagonal()) for k in range(5)
+    )
+    assert (network.rounds, network.messages, network.bytes) == (
+        5,
+        edges,
+        edges * 8 * (12 + 1 + 1 + 8),
+    )
     assert (network.transport_messages, network.transport_bytes) == (0, 0)
     for x, original, result in zip(xs, before, mixed, strict=True):
-        np.testing.assert_allclose(result.reshape(n, -1), product @ x.reshape(n, -1), rtol=0, atol=1e-14)
+        np.testing.assert_allclose(
+            result.reshape(n, -1), product @ x.reshape(n, -1), rtol=0, atol=1e-14
+        )
         np.testing.assert_array_equal(x, original)
         assert (result.shape, result.flags.c_contiguous) == (x.shape, True)
         assert result.dtype == np.float64
-        assert not any(np.shares_memory(result, other) for other in (*xs, *mixed) if other is not result)
+        assert not any(
+            np.shares_memory(result, other) for other in (*xs, *mixed) if other is not result
+        )
     kept = [result.tobytes() for result in mixed]
     network.mix(*(2 * x for x in xs))
     assert [result.tobytes() for result in mixed] == kept
 
 
 def masked(W: Array, labels: Array) -> csr_array:
-    """W with the edges between equal labels, entry by entry; each own weight takes up the others, added in agent order."""
+    """W with the edges between equal labels, entry by entry; each own weight takes up the others,
+    added in agent order."""
     n = len(labels)
     indptr, indices, data = [0], [], []
     for i in range(n):
@@ -85,7 +100,10 @@ def masked(W: Array, labels: Array) -> csr_array:
 
 def largest_heard(W: Array, labels: Array) -> list[float]:
     """Over an agent's neighbours and itself."""
-    return [max(labels[j] for j in range(len(labels)) if i == j or W[i, j] != 0) for i in range(len(labels))]
+    return [
+        max(labels[j] for j in range(len(labels)) if i == j or W[i, j] != 0)
+        for i in range(len(labels))
+    ]
 
 
 @pytest.mark.slow
@@ -96,8 +114,13 @@ def test_mixing_among_equal_labels_is_the_product_with_the_masked_matrix(
 ) -> None:
     """To the bit, in one process and by the plans of any number of ranks with any borders."""
     W, n, rng = random_weights(*graph), graph[0], np.random.default_rng(graph[2])
-    labels = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)), dtype=np.float64)
-    xs = [rng.standard_normal((n, *shape)) * 10.0 ** rng.integers(-8, 8, (n, *[1] * len(shape))) for shape in ((2, 3), (), (5,))]
+    labels = np.array(
+        data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)), dtype=np.float64
+    )
+    xs = [
+        rng.standard_normal((n, *shape)) * 10.0 ** rng.integers(-8, 8, (n, *[1] * len(shape)))
+        for shape in ((2, 3), (), (5,))
+    ]
     before = [x.copy() for x in xs]
     heard, *mixed = Network(W, "serial").mix_alike(labels, *xs)
     assert heard.tolist() == largest_heard(W.toarray(), labels)
@@ -109,7 +132,10 @@ def test_mixing_among_equal_labels_is_the_product_with_the_masked_matrix(
     ranks = data.draw(st.integers(1, n))
     bounds = random_bounds(n, ranks, rng)
     halos = [plan(plain(W), bounds, rank) for rank in range(ranks)]
-    assert np.concatenate([rows_of(halo, halos, labels) for halo in halos]).tobytes() == expected.toarray().tobytes()
+    assert (
+        np.concatenate([rows_of(halo, halos, labels) for halo in halos]).tobytes()
+        == expected.toarray().tobytes()
+    )
 
 
 def rows_of(halo: Halo, halos: list[Halo], labels: Array) -> Array:
@@ -118,11 +144,15 @@ def rows_of(halo: Halo, halos: list[Halo], labels: Array) -> Array:
     for piece in halo.pieces:
         source = halos[piece.source]
         rows = [send.rows for send in source.sends if halos[send.target] is halo]
-        columns.append(np.arange(source.agents.start, source.agents.stop)[rows[0] if rows else slice(None)])
+        columns.append(
+            np.arange(source.agents.start, source.agents.stop)[rows[0] if rows else slice(None)]
+        )
     _, blocks = halo.alike([labels[agents] for agents in columns])
     out = np.zeros((halo.agents.stop - halo.agents.start, len(labels)))
     for block, agents in zip(blocks, columns, strict=True):
-        out[:, agents] = csr_array((block.data, block.indices, block.indptr), shape=(block.rows, block.columns)).toarray()
+        out[:, agents] = csr_array(
+            (block.data, block.indices, block.indptr), shape=(block.rows, block.columns)
+        ).toarray()
     return out
 
 
@@ -138,8 +168,11 @@ def test_equal_labels_give_the_bits_of_mix(graph: str) -> None:
 @pytest.mark.slow
 @settings(max_examples=100)
 @given(graph=graphs, data=st.data())
-def test_after_r_rounds_the_maximum_within_r_edges_is_known(graph: tuple[int, float, int], data: st.DataObject) -> None:
-    """Exactly, also by the plans of any ranks; the largest at one end is known at the other after the diameter, not before."""
+def test_after_r_rounds_the_maximum_within_r_edges_is_known(
+    graph: tuple[int, float, int], data: st.DataObject
+) -> None:
+    """Exactly, also by the plans of any ranks; the largest at one end is known at the other after
+    the diameter, not before."""
     W, n, rng = random_weights(*graph), graph[0], np.random.default_rng(graph[2])
     network = Network(W, "serial")
     distances = dict(nx.all_pairs_shortest_path_length(nx.from_scipy_sparse_array(W)))
@@ -151,11 +184,18 @@ def test_after_r_rounds_the_maximum_within_r_edges_is_known(graph: tuple[int, fl
     rounds = data.draw(st.integers(0, diameter))
     found = network.max(x, rounds)
     for i in range(n):
-        assert found[i].tobytes() == before[[j for j in range(n) if distances[i][j] <= rounds]].max(0).tobytes()
+        assert (
+            found[i].tobytes()
+            == before[[j for j in range(n) if distances[i][j] <= rounds]].max(0).tobytes()
+        )
     assert x.tobytes() == before.tobytes()
     assert bool((found[:, 0, 0] == np.inf).all()) is (rounds == diameter)
     edges = W.nnz - n
-    assert (network.rounds, network.messages, network.bytes) == (rounds, rounds * edges, rounds * edges * 8 * 4)
+    assert (network.rounds, network.messages, network.bytes) == (
+        rounds,
+        rounds * edges,
+        rounds * edges * 8 * 4,
+    )
     bounds = random_bounds(n, data.draw(st.integers(1, n)), rng)
     halos = [plan(plain(W), bounds, rank) for rank in range(len(bounds) - 1)]
     parts = [halo.largest([x[piece.agents] for piece in halo.pieces]) for halo in halos]
@@ -174,8 +214,14 @@ def test_what_is_not_a_number_is_the_largest() -> None:
 Outcome = tuple[list[bytes], tuple[int, int, int]]
 
 
-def history(W: Any, communicator: ThreadCommunicator | str, placement: Any = "even", channel: Channel | None = None) -> Outcome:
-    """Of exchanges of every kind, by agent, and the counts; in the last with labels, an agent that none may hear has no numbers."""
+def history(
+    W: Any,
+    communicator: ThreadCommunicator | str,
+    placement: Any = "even",
+    channel: Channel | None = None,
+) -> Outcome:
+    """Of exchanges of every kind, by agent, and the counts; in the last with labels, an agent that
+    none may hear has no numbers."""
     if channel is None:
         network: Any = Network(W, communicator, placement)
     else:
@@ -193,10 +239,15 @@ def history(W: Any, communicator: ThreadCommunicator | str, placement: Any = "ev
                 labels[n // 2], x[n // 2] = -1.0, np.nan
             heard, *mixed = network.mix_alike(labels[own], x[own], y[own], z[own])
             silent = np.arange(n)[own][np.isnan(mixed[0]).any((1, 2))]
-            assert silent.tolist() == ([n // 2] if k == 2 and own.start <= n // 2 < own.stop else [])
+            assert silent.tolist() == (
+                [n // 2] if k == 2 and own.start <= n // 2 < own.stop else []
+            )
             found += [heard, *mixed]
     assert all(m.flags.c_contiguous for m in found)
-    agents = [row.tobytes() for row in np.concatenate([m.reshape(network.n_local, -1) for m in found], axis=1)]
+    agents = [
+        row.tobytes()
+        for row in np.concatenate([m.reshape(network.n_local, -1) for m in found], axis=1)
+    ]
     return agents, (network.rounds, network.messages, network.bytes)
 
 
@@ -211,16 +262,25 @@ def test_the_same_bits_and_counts_over_ranks(name: str, ranks: int) -> None:
         edges = W.nnz - n
         assert counts == (15, 15 * edges, 8 * edges * (6 * 5 + 6 * (12 + 5) + 3 * (1 + 12 + 5 + 1)))
     for placement in ("even", "fewer-cuts") if name in GRAPHS else ("even",):
-        results = on_ranks(ranks or n, lambda communicator, p=placement: history(NETWORKS[name](), communicator, p))  # type: ignore[misc]
+        results = on_ranks(
+            ranks or n, lambda communicator, p=placement: history(NETWORKS[name](), communicator, p)
+        )  # type: ignore[misc]
         assert [agent for agents, _ in results for agent in agents] == alone
         assert {found for _, found in results} == {counts}
 
 
 @pytest.mark.parametrize("name", SEQUENCES)
-def test_labels_and_maxima_of_a_time_varying_network_use_the_neighbours_of_each_round(name: str) -> None:
+def test_labels_and_maxima_of_a_time_varying_network_use_the_neighbours_of_each_round(
+    name: str,
+) -> None:
     sequence = SEQUENCES[name]()
     n = sequence.n
-    alike, network, labels, known = Network(sequence, "serial"), Network(sequence, "serial"), np.arange(float(n)) // 3, np.eye(n)
+    alike, network, labels, known = (
+        Network(sequence, "serial"),
+        Network(sequence, "serial"),
+        np.arange(float(n)) // 3,
+        np.eye(n),
+    )
     for k in range(5):
         W = at(sequence, k)
         heard, matrix = alike.mix_alike(labels, np.eye(n))
@@ -249,9 +309,13 @@ BAD = {
 
 @pytest.mark.parametrize("faults", BAD)
 def test_on_a_bad_channel_the_same_is_found_and_more_is_sent(faults: str) -> None:
-    """What arrives is what was said, whatever it takes; the same over ranks, where each counts alike."""
+    """What arrives is what was said, whatever it takes; the same over ranks, where each counts
+    alike."""
     W, channel = GRAPHS["ring"](N), Channel(*BAD[faults])
-    (clean, fewest), (found, counts) = history(W, "serial", channel=Channel("loss:p=0")), history(W, "serial", channel=channel)
+    (clean, fewest), (found, counts) = (
+        history(W, "serial", channel=Channel("loss:p=0")),
+        history(W, "serial", channel=channel),
+    )
     assert found == clean
     assert all(more > least for more, least in zip(counts, fewest, strict=True))
     results = on_ranks(3, lambda communicator: history(W, communicator, channel=channel))
@@ -261,14 +325,16 @@ def test_on_a_bad_channel_the_same_is_found_and_more_is_sent(faults: str) -> Non
 
 @pytest.mark.slow
 def test_each_message_is_sent_until_it_arrives() -> None:
-    """At loss p in 1 / (1 - p) messages on average, and in as many rounds as the unluckiest of all needs."""
+    """At loss p in 1 / (1 - p) messages on average, and in as many rounds as the unluckiest of all
+    needs."""
     W, p, rounds = GRAPHS["ring"](N), 0.4, 2000
     network = UnreliableNetwork(W, "serial", channel=Channel(f"loss:p={p}"), seed=1)
     with network.reliable():
         network.max(np.zeros((N, 1)), rounds)
     edges = W.nnz - N
     assert network.messages / (rounds * edges) == pytest.approx(1 / (1 - p), rel=0.02)
-    longest = sum(1.0 - (1.0 - p**k) ** edges for k in range(60))  # the mean of the largest of so many geometric numbers
+    # the mean of the largest of so many geometric numbers
+    longest = sum(1.0 - (1.0 - p**k) ** edges for k in range(60))
     assert network.rounds / rounds == pytest.approx(longest, rel=0.03)
     assert network.bytes == 8 * network.messages
 
@@ -278,7 +344,9 @@ def test_before_the_run_nothing_is_lost_and_on_a_bad_time_varying_network_nothin
     network.max(np.zeros((N, 1)), 7)
     network.mix(np.zeros((N, 1)), rounds=3)
     assert (network.rounds, network.messages) == (10, 10 * 20)
-    network = UnreliableNetwork(SEQUENCES["ring and star"](), "serial", channel=Channel("loss:p=0.1"))
+    network = UnreliableNetwork(
+        SEQUENCES["ring and star"](), "serial", channel=Channel("loss:p=0.1")
+    )
     with pytest.raises(ValueError, match="what is lost cannot be sent again"):
         _ = network.flooding_rounds
 
@@ -287,15 +355,28 @@ def test_spectrum_and_own_weights_are_those_of_w() -> None:
     for graph in GRAPHS:
         W = GRAPHS[graph](N).toarray()
         values = np.linalg.eigvalsh(W)
-        np.testing.assert_allclose(Network(W, "serial").spectrum, (values[-2], values[0]), atol=1e-14)
+        np.testing.assert_allclose(
+            Network(W, "serial").spectrum, (values[-2], values[0]), atol=1e-14
+        )
         parts = on_ranks(3, lambda communicator, W=W: Network(W, communicator).self_weights)  # type: ignore[misc]
         np.testing.assert_array_equal(np.concatenate(parts), W.diagonal())
     assert Network(np.ones((1, 1)), "serial").spectrum == (0.0, 0.0)
-    with pytest.raises(ValueError, match="on a time-varying network an agent's own weight changes: give step_size as a number"):
+    with pytest.raises(
+        ValueError,
+        match="on a time-varying network an agent's own weight changes: give step_size as a number",
+    ):
         _ = Network(SEQUENCES["ring and star"](), "serial").self_weights
     for order in ("auto", "combine-then-adapt"):
-        with pytest.raises(ValueError, match=r"time-varying network lacks the eigenvalues .* give step_size and penalty"):
-            set_up(procrustes((6,) * 8).problem, DRFGT(order=order), SEQUENCES["ring and star"](), comm="serial")
+        with pytest.raises(
+            ValueError,
+            match=r"time-varying network lacks the eigenvalues .* give step_size and penalty",
+        ):
+            set_up(
+                procrustes((6,) * 8).problem,
+                DRFGT(order=order),
+                SEQUENCES["ring and star"](),
+                comm="serial",
+            )
 
 
 def test_the_digest_tells_networks_apart() -> None:
@@ -303,12 +384,20 @@ def test_the_digest_tells_networks_apart() -> None:
     W = GRAPHS["ring"](N)
     nudged = W.toarray()
     nudged[0, 0] = np.nextafter(nudged[0, 0], 1)
-    assert Network(W, "serial").digest() == Network(W.toarray(), "serial").digest() != Network(nudged, "serial").digest()
+    assert (
+        Network(W, "serial").digest()
+        == Network(W.toarray(), "serial").digest()
+        != Network(nudged, "serial").digest()
+    )
 
 
 def test_plans_are_kept_by_matrix_and_those_that_are_dropped_are_freed_at_once() -> None:
-    """Their buffers and requests would otherwise wait for the garbage collector, which seldom visits old objects."""
-    periodic, drawn = Network(SEQUENCES["ring and star"](), "serial"), Network(SEQUENCES["random matching"](), "serial")
+    """Their buffers and requests would otherwise wait for the garbage collector, which seldom
+    visits old objects."""
+    periodic, drawn = (
+        Network(SEQUENCES["ring and star"](), "serial"),
+        Network(SEQUENCES["random matching"](), "serial"),
+    )
     periodic.mix(np.ones((8, 1)), rounds=200)
     assert len(periodic._plans) == 2
     drawn.mix(np.ones((8, 1)))

@@ -1,4 +1,5 @@
-"""Global sums and decisions, and runs, in one process and over ranks that are threads: the same bits, the same errors."""
+"""Global sums and decisions, and runs, in one process and over ranks that are threads: the same
+bits, the same errors."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def points(*shapes: tuple[int, ...], n: int = N, seed: int = 0) -> list[Array]:
     """Stacked points of very different sizes, so that the order of additions shows."""
     rng = np.random.default_rng(seed)
     scale = 10.0 ** rng.integers(-6, 6, n)
-    return [rng.standard_normal((n, *shape)) * scale.reshape(-1, *[1] * len(shape)) for shape in shapes]
+    return [
+        rng.standard_normal((n, *shape)) * scale.reshape(-1, *[1] * len(shape)) for shape in shapes
+    ]
 
 
 def split(ranks: int, work: Callable[[AgentCollective, slice], Any], n: int = N) -> list[Any]:
@@ -54,8 +57,13 @@ def test_sums_are_added_in_agent_order_on_any_number_of_ranks(ranks: int) -> Non
         for agent in range(N):
             total = total + x[agent]
         expected.append(total)
-    assert sum(xs[0][::-1], start=np.zeros((4, 3))).tobytes() != expected[0].tobytes(), "an order that does not matter"
-    for found in (whole().sum(*xs), *split(ranks, lambda collective, own: collective.sum(*(x[own] for x in xs)))):
+    assert sum(xs[0][::-1], start=np.zeros((4, 3))).tobytes() != expected[0].tobytes(), (
+        "an order that does not matter"
+    )
+    for found in (
+        whole().sum(*xs),
+        *split(ranks, lambda collective, own: collective.sum(*(x[own] for x in xs))),
+    ):
         assert [f.tobytes() for f in found] == [e.tobytes() for e in expected]
         assert [f.shape for f in found] == [e.shape for e in expected]
 
@@ -78,7 +86,10 @@ def test_fold_visits_the_agents_in_order(ranks: int) -> None:
 
 @pytest.mark.parametrize("ranks", [1, *RANKS])
 def test_maxima_and_decisions(ranks: int) -> None:
-    assert split(ranks, lambda c, own: c.max(float(own.start))) == [float(even_bounds(N, ranks)[-2])] * ranks
+    assert (
+        split(ranks, lambda c, own: c.max(float(own.start)))
+        == [float(even_bounds(N, ranks)[-2])] * ranks
+    )
     assert split(ranks, lambda c, own: c.max(-float(own.start) - 1)) == [-1.0] * ranks
     assert split(ranks, lambda c, own: c.max(float("-inf"))) == [float("-inf")] * ranks
     with_nan = split(ranks, lambda c, own: c.max(float("nan") if c.rank == c.size - 1 else 1e300))
@@ -99,9 +110,13 @@ def test_a_difference_is_told_on_every_rank() -> None:
         digest = b"other" if collective.rank in (2, 5) else b""
         return message(ValueError, lambda: collective.same("the starting point", digest))
 
-    expected = "the starting point must be the same on every rank; it differs from rank 0's on rank 2, 5"
+    expected = (
+        "the starting point must be the same on every rank; it differs from rank 0's on rank 2, 5"
+    )
     assert split(7, differ) == [expected] * 7
-    many = split(10, lambda c, own: message(ValueError, lambda: c.same("W", b"0" if c.rank == 0 else b"1")))
+    many = split(
+        10, lambda c, own: message(ValueError, lambda: c.same("W", b"0" if c.rank == 0 else b"1"))
+    )
     assert {found.partition("on rank ")[2] for found in many} == {"1, 2, 3, 4, 5, 6, 7, 8 and more"}
 
 
@@ -162,21 +177,35 @@ PROBLEMS: dict[str, tuple[int, Callable[[], Any]]] = {
 @pytest.mark.slow_cases("procrustes, wide")
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_run_over_ranks_has_the_bits_of_one_process(name: str) -> None:
-    """Iterates, state, history and reason to stop; stopping at a row that only the metrics decide."""
+    """Iterates, state, history and reason to stop; stopping at a row that only the metrics
+    decide."""
     rule = GradientNorm(0.6, relative=True) & Consensus(0.3)
     ranks, problem = PROBLEMS[name]
     given: dict[str, Any] = {"iterations": 60, "record_every": 3, "stopping": rule, "seed": 4}
 
     def run(comm: Any) -> Any:
-        return solve(problem(), DRFGT(order="combine-then-adapt"), GRAPHS["erdos-renyi"](N), comm=comm, **given)
+        return solve(
+            problem(),
+            DRFGT(order="combine-then-adapt"),
+            GRAPHS["erdos-renyi"](N),
+            comm=comm,
+            **given,
+        )
 
     one = run("serial")
     assert one.converged
     whole, numbers = taken_apart(one.state, "state")
-    results = on_ranks(ranks, lambda communicator: (one := run(communicator), one.collective.sha256(one.x), one.gather()))
+    results = on_ranks(
+        ranks,
+        lambda communicator: (one := run(communicator), one.collective.sha256(one.x), one.gather()),
+    )
     for result, digest, _ in results:
         assert digest == one.iterates_sha256
-        assert (result.status, result.converged, result.message) == (one.status, one.converged, one.message)
+        assert (result.status, result.converged, result.message) == (
+            one.status,
+            one.converged,
+            one.message,
+        )
         assert set(result.history) == set(one.history)
         for column in set(one.history) - {"seconds"}:
             assert result.history[column].tobytes() == one.history[column].tobytes(), column
@@ -194,14 +223,18 @@ def test_ranks_that_were_called_with_different_arguments_say_so() -> None:
         def work(communicator: ThreadCommunicator) -> str:
             given = {name: argument(communicator.rank) for name, argument in arguments.items()}
             full = {"algorithm": DRFGT(), "W": W, **given}
-            return message(ValueError, lambda: solve(problem, comm=communicator, iterations=1, **full))
+            return message(
+                ValueError, lambda: solve(problem, comm=communicator, iterations=1, **full)
+            )
 
         return on_ranks(3, work)
 
     def told(what: str, **arguments: Callable[[int], Any]) -> bool:
         """Whether every rank says the same, and what."""
         (said,) = {*differing(**arguments)}
-        return what in said and said.endswith("must be the same on every rank; it differs from rank 0's on rank 2")
+        return what in said and said.endswith(
+            "must be the same on every rank; it differs from rank 0's on rank 2"
+        )
 
     assert told("seed", seed=lambda rank: rank // 2)
     assert told("algorithm", algorithm=lambda rank: DRFGT(penalty=1.0 + rank // 2))
@@ -212,10 +245,17 @@ def test_ranks_that_were_called_with_different_arguments_say_so() -> None:
 def test_a_process_alone_has_nobody_to_talk_to() -> None:
     alone = connect("serial")
     assert (alone.rank, alone.size) == (0, 1)
-    for call in (lambda: alone.exchange([], []), lambda: alone.send(np.ones(1), 1), lambda: alone.receive(np.ones(1), 1)):
+    for call in (
+        lambda: alone.exchange([], []),
+        lambda: alone.send(np.ones(1), 1),
+        lambda: alone.receive(np.ones(1), 1),
+    ):
         with pytest.raises(ValueError, match="a single process"):
             call()
-    with pytest.raises(ValueError, match="comm must be None, 'serial', 'world' or an mpi4py communicator, got 'mpi'"):
+    with pytest.raises(
+        ValueError,
+        match="comm must be None, 'serial', 'world' or an mpi4py communicator, got 'mpi'",
+    ):
         connect("mpi")
 
 

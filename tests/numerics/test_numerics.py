@@ -1,4 +1,5 @@
-"""Names of devices, without PyTorch, the power of two by which norms are scaled, and random numbers from a counter."""
+"""Names of devices, without PyTorch, the power of two by which norms are scaled, and random numbers
+from a counter."""
 
 from __future__ import annotations
 
@@ -67,7 +68,9 @@ PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
         ),
     ],
 )
-def test_known_answers(counter: tuple[int, ...], key: tuple[int, int], expected: tuple[int, ...]) -> None:
+def test_known_answers(
+    counter: tuple[int, ...], key: tuple[int, int], expected: tuple[int, ...]
+) -> None:
     """Of the Random123 library, for Philox4x32-10; in an array of equal counters as for one."""
     for size in (1, 3):
         c0, c1, c2, c3 = (np.full(size, word, dtype=np.uint64) for word in counter)
@@ -76,7 +79,8 @@ def test_known_answers(counter: tuple[int, ...], key: tuple[int, int], expected:
 
 
 def test_integers_are_the_words_of_philox() -> None:
-    """Word j of agent i in iteration k: counter (j // 4, k, i, number of the purpose), key of the seed's two halves."""
+    """Word j of agent i in iteration k: counter (j // 4, k, i, number of the purpose), key of the
+    seed's two halves."""
     seed, k, agent, size = 0xA4093822 + (0x299F31D0 << 32), 77, 5, 10
     found = CounterStreams(seed, slice(4, 7)).integers("batch", k, size, 1000)[agent - 4]
     words = []
@@ -93,13 +97,17 @@ def test_draws_do_not_depend_on_who_shares_a_process() -> None:
     together, shared = whole.integers("batch", 3, 9, high), whole.permutation("blocks", 3, 20)
     for first, end in ((0, 1), (3, 8), (11, 12)):
         part = CounterStreams(5, slice(first, end))
-        np.testing.assert_array_equal(part.integers("batch", 3, 9, high[first:end]), together[first:end])
+        np.testing.assert_array_equal(
+            part.integers("batch", 3, 9, high[first:end]), together[first:end]
+        )
         np.testing.assert_array_equal(part.permutation("blocks", 3, 20), shared)
 
 
 def test_the_first_draws_do_not_depend_on_how_many_there_are() -> None:
     streams = CounterStreams(5, slice(0, 4))
-    np.testing.assert_array_equal(streams.integers("batch", 1, 3, 50), streams.integers("batch", 1, 17, 50)[:, :3])
+    np.testing.assert_array_equal(
+        streams.integers("batch", 1, 3, 50), streams.integers("batch", 1, 17, 50)[:, :3]
+    )
 
 
 def test_bounds_of_each_agent() -> None:

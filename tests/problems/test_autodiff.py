@@ -1,4 +1,5 @@
-"""Gradients by JAX and autograd: those of formulas, with the same bits for any part of the agents."""
+"""Gradients by JAX and autograd: those of formulas, with the same bits for any part of the
+agents."""
 
 from __future__ import annotations
 
@@ -30,7 +31,11 @@ def made(library: Any, f: Any = pca, **more: Any) -> Any:
 @pytest.mark.slow_cases("jax-numbers", "jax-unequal")
 @pytest.mark.parametrize(
     ("library", "given"),
-    [*(("autograd", given) for given in ("stacked", "unequal", "numbers")), ("jax", "unequal"), ("jax", "numbers")],
+    [
+        *(("autograd", given) for given in ("stacked", "unequal", "numbers")),
+        ("jax", "unequal"),
+        ("jax", "numbers"),
+    ],
 )
 def test_gradients_are_those_of_the_formula(library: str, given: str) -> None:
     ends = [M - 2 * (i % 3) if given == "unequal" else M for i in range(N)]
@@ -46,7 +51,9 @@ def test_gradients_are_those_of_the_formula(library: str, given: str) -> None:
     assert problem.check_gradient().right
     if given != "numbers":
         batch = np.random.default_rng(2).integers(0, np.array(ends)[:, None], (N, 4))
-        np.testing.assert_allclose(problem.gradient_on(POINTS, batch), exact.gradient_on(POINTS, batch), atol=1e-13)
+        np.testing.assert_allclose(
+            problem.gradient_on(POINTS, batch), exact.gradient_on(POINTS, batch), atol=1e-13
+        )
 
 
 def network(a: Any, x: Any) -> Any:
@@ -63,7 +70,11 @@ def test_every_part_has_the_bits_of_the_whole(library: str) -> None:
     whole = problem.value(POINTS), problem.gradient(POINTS), problem.gradient_on(POINTS, batch)
     for own in (slice(0, 1), slice(2, 4), slice(1, 7), slice(6, 7)):
         part = problem.restrict(own)
-        found = part.value(POINTS[own]), part.gradient(POINTS[own]), part.gradient_on(POINTS[own], batch[own])
+        found = (
+            part.value(POINTS[own]),
+            part.gradient(POINTS[own]),
+            part.gradient_on(POINTS[own], batch[own]),
+        )
         assert [a.tobytes() for a in found] == [a[own].tobytes() for a in whole]
 
 
@@ -82,8 +93,14 @@ def test_auto_is_the_library_that_can_differentiate_the_function() -> None:
     import autograd.numpy as np_
     import jax.numpy as jnp
 
-    assert made("jax", lambda a, x: jnp.sum(jnp.tanh(a @ x))).__class__.__name__ == "DifferentiatedProblem"
-    for f, name in ((lambda a, x: np_.sum(np_.tanh(np_.dot(a, x))), "autograd"), (lambda a, x: jnp.sum(jnp.tanh(a @ x)), "jax")):
+    assert (
+        made("jax", lambda a, x: jnp.sum(jnp.tanh(a @ x))).__class__.__name__
+        == "DifferentiatedProblem"
+    )
+    for f, name in (
+        (lambda a, x: np_.sum(np_.tanh(np_.dot(a, x))), "autograd"),
+        (lambda a, x: jnp.sum(jnp.tanh(a @ x)), "jax"),
+    ):
         problem: Any = from_function(f, Stiefel(D, R), data=DATA)
         assert problem._library.name == name
 
@@ -93,24 +110,57 @@ def test_own_gradients_need_no_library_and_mini_batches_run() -> None:
     np.testing.assert_allclose(problem.gradient(POINTS), PCA(DATA, R).gradient(POINTS), atol=1e-13)
     given: Any = {"iterations": 5, "seed": 3}
     W, method = tp.metropolis_weights(tp.ring(N)), DRSGD(step_size=0.1, batch_size=2)
-    mine, theirs = (solve(p, method, W, x0=problem.start(0), **given).x for p in (made("autograd"), PCA(DATA, R)))
+    mine, theirs = (
+        solve(p, method, W, x0=problem.start(0), **given).x
+        for p in (made("autograd"), PCA(DATA, R))
+    )
     np.testing.assert_allclose(mine, theirs, atol=1e-12)
 
 
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ({"backend": "tensorflow"}, ValueError, "backend must be 'auto', 'jax', 'torch', 'autograd', got 'tensorflow'"),
-        ({"data": None, "n_agents": [1, 2]}, TypeError, "n_agents must be a whole number, got [1, 2]"),
+        (
+            {"backend": "tensorflow"},
+            ValueError,
+            "backend must be 'auto', 'jax', 'torch', 'autograd', got 'tensorflow'",
+        ),
+        (
+            {"data": None, "n_agents": [1, 2]},
+            TypeError,
+            "n_agents must be a whole number, got [1, 2]",
+        ),
         ({"f": 3.0}, TypeError, "f must be a function f(agent, x), got float"),
-        ({"f": lambda a, x: a @ x, "backend": "autograd"}, TypeError, "f cannot be differentiated (autograd: "),
-        ({"data": [DATA[0], DATA[1, :0]], "backend": "autograd"}, ValueError, "agent 1 must have equally many rows, at least one"),
-        ({"data": [DATA[0], {"a": DATA[1]}]}, ValueError, "the data of agent 1 must be an array of real numbers whose rows are"),
-        ({"data": [DATA[0], (DATA[1], DATA[2])]}, ValueError, "agents 1 and 0 must have equally many arrays, got 2 and 1"),
-        ({"data": [np.ma.masked_less(DATA[0], 0.0)]}, ValueError, "or a tuple of them, got masked entries"),
+        (
+            {"f": lambda a, x: a @ x, "backend": "autograd"},
+            TypeError,
+            "f cannot be differentiated (autograd: ",
+        ),
+        (
+            {"data": [DATA[0], DATA[1, :0]], "backend": "autograd"},
+            ValueError,
+            "agent 1 must have equally many rows, at least one",
+        ),
+        (
+            {"data": [DATA[0], {"a": DATA[1]}]},
+            ValueError,
+            "the data of agent 1 must be an array of real numbers whose rows are",
+        ),
+        (
+            {"data": [DATA[0], (DATA[1], DATA[2])]},
+            ValueError,
+            "agents 1 and 0 must have equally many arrays, got 2 and 1",
+        ),
+        (
+            {"data": [np.ma.masked_less(DATA[0], 0.0)]},
+            ValueError,
+            "or a tuple of them, got masked entries",
+        ),
     ],
 )
-def test_what_cannot_be_is_refused(given: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_what_cannot_be_is_refused(
+    given: dict[str, Any], error: type[Exception], message: str
+) -> None:
     words: dict[str, Any] = {"f": pca, "set": Stiefel(D, R), "data": DATA, **given}
     with pytest.raises(error, match=re.escape(message)):
         from_function(**words)
@@ -127,8 +177,15 @@ def test_flat_products_have_the_fields_of_their_parts() -> None:
 
     x, g, penalty = joined(xs), joined(gs), rng.random(N) + 0.1
     assert all(a.tobytes() == b.tobytes() for a, b in zip(flat.split(x), xs, strict=True))
-    for name, more in (("landing", (penalty,)), ("tangent", ()), ("retract", ()), ("dissolved", (penalty,))):
-        expected = [getattr(part, name)(a, b, *more) for part, a, b in zip(parts, xs, gs, strict=True)]
+    for name, more in (
+        ("landing", (penalty,)),
+        ("tangent", ()),
+        ("retract", ()),
+        ("dissolved", (penalty,)),
+    ):
+        expected = [
+            getattr(part, name)(a, b, *more) for part, a, b in zip(parts, xs, gs, strict=True)
+        ]
         np.testing.assert_allclose(getattr(flat, name)(x, g, *more), joined(expected), atol=1e-13)
     squares = [part.feasibility(a) ** 2 for part, a in zip(parts, xs, strict=True)]
     np.testing.assert_allclose(flat.feasibility(x), np.sqrt(sum(squares)), rtol=1e-13)
@@ -147,8 +204,11 @@ def test_flat_products_have_the_fields_of_their_parts() -> None:
     ids=["None", "dict", "(1,)", "complex", "int"],
 )
 @pytest.mark.parametrize("library", [pytest.param("jax", marks=pytest.mark.slow), "autograd"])
-def test_an_objective_that_is_not_one_number_is_refused_in_one_line(library: str, change: Any, words: str) -> None:
-    """When the problem is made, with another library's advice only where it would help; or later, with the agent's number."""
+def test_an_objective_that_is_not_one_number_is_refused_in_one_line(
+    library: str, change: Any, words: str
+) -> None:
+    """When the problem is made, with another library's advice only where it would help; or later,
+    with the agent's number."""
     said = f"must be one real number, got {words}"
     with pytest.raises(TypeError, match=re.escape(f"({library}: f of agent 0 {said})")) as refused:
         made(library, lambda a, x: change(pca(a, x)))
@@ -157,10 +217,19 @@ def test_an_objective_that_is_not_one_number_is_refused_in_one_line(library: str
     if library == "jax":
         return
     late: list[bool] = []
-    problem = made("autograd", lambda i, x: change(pca(DATA[i], x)) if late and i == 4 else pca(DATA[i], x), data=None, n_agents=N)
+    problem = made(
+        "autograd",
+        lambda i, x: change(pca(DATA[i], x)) if late and i == 4 else pca(DATA[i], x),
+        data=None,
+        n_agents=N,
+    )
     problem.gradient(POINTS)
     late.append(True)
-    for asked in (problem.value, problem.gradient, lambda x: problem.restrict(slice(3, 6)).value(x[3:6])):
+    for asked in (
+        problem.value,
+        problem.gradient,
+        lambda x: problem.restrict(slice(3, 6)).value(x[3:6]),
+    ):
         with pytest.raises(TypeError, match=f"^{re.escape(f'f of agent 4 {said}')}$"):
             asked(POINTS)
 
@@ -172,10 +241,15 @@ def test_a_gradient_of_another_shape_names_its_agent_and_so_does_any_error() -> 
     square = primitive(lambda x: float((x**2).sum()))
     defvjp(square, lambda value, x: lambda g: 2.0 * g * (x.T if late else x))
     problem = made("autograd", lambda i, x: square(x), data=None, n_agents=N)
-    fails = made("autograd", lambda i, x: square(x) / (1 - (bool(late) and i == 5)), data=None, n_agents=N)
+    fails = made(
+        "autograd", lambda i, x: square(x) / (1 - (bool(late) and i == 5)), data=None, n_agents=N
+    )
     np.testing.assert_allclose(problem.gradient(POINTS), 2.0 * POINTS)
     late.append(True)
-    words = f"the gradient of f of agent 0 must be real and have shape {(D, R)}, got float64 of shape {(R, D)}"
+    words = (
+        f"the gradient of f of agent 0 must be real and have shape {(D, R)}, got float64 of "
+        f"shape {(R, D)}"
+    )
     with pytest.raises(TypeError, match=re.escape(words)):
         problem.gradient(POINTS)
     with pytest.raises(ZeroDivisionError) as raised:
@@ -187,4 +261,6 @@ def test_a_gradient_of_another_shape_names_its_agent_and_so_does_any_error() -> 
 def test_a_single_agent_with_more_samples_than_all_before(library: str) -> None:
     parts = [*[DATA[0]] * 9, np.concatenate(DATA[:2])]
     problem, points = made(library, data=parts), np.repeat(POINTS[:1], 10, axis=0)
-    np.testing.assert_allclose(problem.gradient(points), PCA(parts, R, weights="agents").gradient(points), atol=1e-13)
+    np.testing.assert_allclose(
+        problem.gradient(points), PCA(parts, R, weights="agents").gradient(points), atol=1e-13
+    )

@@ -1,4 +1,5 @@
-"""What every problem of samples promises: its formulas, any part of the agents, mini-batches, data over ranks."""
+"""What every problem of samples promises: its formulas, any part of the agents, mini-batches, data
+over ranks."""
 
 from __future__ import annotations
 
@@ -56,13 +57,17 @@ def observed(most: int) -> list[Array]:
     rng = np.random.default_rng(3)
     data = [rng.standard_normal((D, count)) for count in FEWER]
     for a in data:
-        a[rng.permuted(np.tile(np.arange(D)[:, None], a.shape[1]), axis=0) < rng.integers(2, most + 1, a.shape[1])] = np.nan
+        a[
+            rng.permuted(np.tile(np.arange(D)[:, None], a.shape[1]), axis=0)
+            < rng.integers(2, most + 1, a.shape[1])
+        ] = np.nan
     return data
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A problem of each agent's arrays, and the objective and (sub)gradient of an agent's arrays and point."""
+    """A problem of each agent's arrays, and the objective and (sub)gradient of an agent's arrays
+    and point."""
 
     make: Callable[..., Any]
     value: Callable[..., float]
@@ -77,9 +82,17 @@ class Kind:
     tolerance: float = 1e-13
 
 
-def of_rows(problem: Any, value: Any, gradient: Any, *settings: Any, mean: bool = True, **more: Any) -> Kind:
+def of_rows(
+    problem: Any, value: Any, gradient: Any, *settings: Any, mean: bool = True, **more: Any
+) -> Kind:
     loaded = partial(_loaded, problem, settings, more) if hasattr(problem, "from_loader") else None
-    return Kind(lambda a, **where: problem(a, *settings, **more, **where), value, gradient, mean=mean, loaded=loaded)
+    return Kind(
+        lambda a, **where: problem(a, *settings, **more, **where),
+        value,
+        gradient,
+        mean=mean,
+        loaded=loaded,
+    )
 
 
 def _loaded(problem: Any, settings: Any, more: Any, loader: Any) -> Any:
@@ -87,13 +100,17 @@ def _loaded(problem: Any, settings: Any, more: Any, loader: Any) -> Any:
 
 
 def completion(ridge: float, missing: int) -> Kind:
-    """Least squares for the coefficients v of each column a, of which the entries ``seen`` are observed."""
+    """Least squares for the coefficients v of each column a, of which the entries ``seen`` are
+    observed."""
 
     def fits(a: Array, x: Array) -> list[tuple[Array, Array, Array]]:
         found = []
         for column in a.T:
             seen = ~np.isnan(column)
-            rows, entries = np.vstack([x[seen], np.sqrt(ridge) * np.eye(2)]), np.append(column[seen], np.zeros(2))
+            rows, entries = (
+                np.vstack([x[seen], np.sqrt(ridge) * np.eye(2)]),
+                np.append(column[seen], np.zeros(2)),
+            )
             v = np.linalg.lstsq(rows, entries, rcond=None)[0]
             found.append((rows @ v - entries, seen, v))
         return found
@@ -129,13 +146,17 @@ def residuals(a: Array, x: Array) -> Array:
 
 def huber(a: Array, x: Array) -> float:
     e = residuals(a, x)
-    return float(np.where(e <= DELTA, e * e / 2, DELTA * e - DELTA**2 / 2).mean() + MU * np.abs(x).sum())
+    return float(
+        np.where(e <= DELTA, e * e / 2, DELTA * e - DELTA**2 / 2).mean() + MU * np.abs(x).sum()
+    )
 
 
 def huber_slope(a: Array, x: Array) -> Array:
     e = residuals(a, x)
     steepness = np.where(e <= DELTA, 1.0, DELTA / np.maximum(e, DELTA))
-    slope: Array = np.sum([s * np.outer(row, row @ x) for s, row in zip(steepness, a, strict=True)], axis=0)
+    slope: Array = np.sum(
+        [s * np.outer(row, row @ x) for s, row in zip(steepness, a, strict=True)], axis=0
+    )
     return -slope / len(a) + MU * np.sign(x)
 
 
@@ -170,7 +191,12 @@ KINDS = {
         lambda a, x: sum(np.outer(row, np.sign(row @ x)) for row in a),
         mean=False,
     ),
-    "l1-pca": of_rows(L1PCA, lambda a, x: -float(np.abs(a @ x).sum()) / len(a), lambda a, x: -a.T @ np.sign(a @ x) / len(a), 2),
+    "l1-pca": of_rows(
+        L1PCA,
+        lambda a, x: -float(np.abs(a @ x).sum()) / len(a),
+        lambda a, x: -a.T @ np.sign(a @ x) / len(a),
+        2,
+    ),
     "sparse-pca": of_rows(
         SparsePCA,
         lambda a, x: naive.pca_value(a, x) + MU * float(np.abs(x).sum()),
@@ -223,8 +249,11 @@ def batches(name: str, size: int) -> Index:
 
 @pytest.mark.parametrize("pass_bytes", [1, 400, 1 << 17])
 @kinds
-def test_values_gradients_and_batches_are_the_formulas(name: str, pass_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one pass over an agent's samples, or some or one of them at a time; repeats in a batch are counted."""
+def test_values_gradients_and_batches_are_the_formulas(
+    name: str, pass_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one pass over an agent's samples, or some or one of them at a time; repeats in a batch are
+    counted."""
     monkeypatch.setattr("decentorth.problems.common.rows.PASS_BYTES", pass_bytes)
     kind, problem = KINDS[name], made(name)
     problem.prepare(collective(N))
@@ -242,15 +271,21 @@ def test_values_gradients_and_batches_are_the_formulas(name: str, pass_bytes: in
             scale = 1.0 if kind.mean else kind.counts[i] / len(drawn)
             expected.append(scale * kind.gradient(*kind.take(tuple(own), drawn), p))
         for found, exact in zip((gradient[i], by_seven[i], by_one[i]), expected, strict=True):
-            np.testing.assert_allclose(found, exact, atol=kind.tolerance * max(np.abs(e).max() for e in expected))
+            np.testing.assert_allclose(
+                found, exact, atol=kind.tolerance * max(np.abs(e).max() for e in expected)
+            )
     for found in (gradient, by_seven):
         assert found.flags.c_contiguous
         assert found.flags.writeable
     assert not np.shares_memory(gradient, problem.gradient(x))
-    assert problem.nonsmooth == (name in ("rsr", "odl", "l1-pca", "sparse-pca", "robust-pca", "sparse-cca"))
+    assert problem.nonsmooth == (
+        name in ("rsr", "odl", "l1-pca", "sparse-pca", "robust-pca", "sparse-cca")
+    )
     assert isinstance(problem, Sampled)
     assert isinstance(problem, Smooth) == (name in ("pca", "ica", "procrustes", "cca"))
-    assert isinstance(problem, ColumnOracle) == (name in ("ica", "rsr", "odl", "l1-pca", "sparse-pca"))
+    assert isinstance(problem, ColumnOracle) == (
+        name in ("ica", "rsr", "odl", "l1-pca", "sparse-pca")
+    )
     if isinstance(problem, ColumnOracle):
         for columns in (np.array([1]), np.array([1, 0])):
             part = problem.partial_gradient(x, columns, problem.cache(x))
@@ -259,7 +294,12 @@ def test_values_gradients_and_batches_are_the_formulas(name: str, pass_bytes: in
 
 
 def numbers(problem: Any, x: Array, batch: Index) -> list[bytes]:
-    found = [problem.value(x), problem.gradient(x), problem.gradient_on(x, batch), problem.n_samples]
+    found = [
+        problem.value(x),
+        problem.gradient(x),
+        problem.gradient_on(x, batch),
+        problem.n_samples,
+    ]
     for name in ("lipschitz", "lipschitz_value", "weak_convexity"):
         if hasattr(problem, name):
             found.append(getattr(problem, name))
@@ -268,14 +308,22 @@ def numbers(problem: Any, x: Array, batch: Index) -> list[bytes]:
     if hasattr(problem, "smooth"):
         found += [problem.smooth.value(x), problem.smooth.gradient(x)]
     if isinstance(problem, CCA):
-        found += [problem.local_product(x), problem.local_diagonal(), problem.product_on(x, batch), problem.matrices_on(batch)]
+        found += [
+            problem.local_product(x),
+            problem.local_diagonal(),
+            problem.product_on(x, batch),
+            problem.matrices_on(batch),
+        ]
     return [one.tobytes() for one in found]
 
 
 @pytest.mark.parametrize("run_bytes", [1, 5_000, 1 << 21])
 @kinds
-def test_a_part_has_the_bits_of_the_whole(name: str, run_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every run of consecutive agents, a part of a part, given alone or left by others, however agents and samples are stacked."""
+def test_a_part_has_the_bits_of_the_whole(
+    name: str, run_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every run of consecutive agents, a part of a part, given alone or left by others, however
+    agents and samples are stacked."""
     monkeypatch.setattr("decentorth.problems.common.rows.PASS_BYTES", 400)
     kind, whole = KINDS[name], made(name)
     x, batch = points(whole), batches(name, 4)
@@ -286,7 +334,10 @@ def test_a_part_has_the_bits_of_the_whole(name: str, run_bytes: int, monkeypatch
     numbers(problem, x, batch)
     for first, end in itertools.combinations(range(N + 1), 2):
         own = slice(first, end)
-        parts = [problem.restrict(own), problem.restrict(slice(max(first - 1, 0), min(end + 2, N))).restrict(own)]
+        parts = [
+            problem.restrict(own),
+            problem.restrict(slice(max(first - 1, 0), min(end + 2, N))).restrict(own),
+        ]
         if name != "cca":  # it needs all agents' covariances
             parts.append(kind.make(*(a[own] for a in kind.arrays), n_agents=N, first_agent=first))
         expected = [b"".join(one) for one in zip(*alone[own], strict=True)]
@@ -297,7 +348,9 @@ def test_a_part_has_the_bits_of_the_whole(name: str, run_bytes: int, monkeypatch
         stay = [1, 3, 4, 5, 6, 7]
         left = problem.without(np.array([0, 2]))
         assert left.n_agents == getattr(left, "smooth", left).n_agents == len(stay)
-        assert numbers(left, x[stay], batch[stay]) == [b"".join(one) for one in zip(*(alone[i] for i in stay), strict=True)]
+        assert numbers(left, x[stay], batch[stay]) == [
+            b"".join(one) for one in zip(*(alone[i] for i in stay), strict=True)
+        ]
 
 
 def on_three_ranks(deferred: Any, work: Callable[[Any, slice], Any]) -> list[tuple[slice, Any]]:
@@ -333,7 +386,10 @@ def test_from_loader_is_the_whole_problem(name: str) -> None:
     for own, part in on_three_ranks(deferred, lambda problem, own: problem):
         assert part.gradient(x[own]).tobytes() == whole.gradient(x)[own].tobytes()
         if name == "cca":
-            assert part.constraint.product(x[:1]).tobytes() == whole.constraint.product(x[:1]).tobytes()
+            assert (
+                part.constraint.product(x[:1]).tobytes()
+                == whole.constraint.product(x[:1]).tobytes()
+            )
             assert part.error(x[0]) == whole.error(x[0])
     assert sorted(loaded) == list(range(N))
 
@@ -341,22 +397,30 @@ def test_from_loader_is_the_whole_problem(name: str) -> None:
 SETTINGS: dict[str, Any] = {
     "procrustes": ProcrustesSettings(),
     "pca": PCASettings(data="synthetic", samples=30, dimension=12, heterogeneity=0.7),
-    "pca-centred": PCASettings(data="synthetic", samples=30, dimension=12, center=True, divide_by=3.0),
-    **{f"digits-{kind}": PCASettings(partition=kind, center=True) for kind in ("even", "by-label", "dirichlet")},
+    "pca-centred": PCASettings(
+        data="synthetic", samples=30, dimension=12, center=True, divide_by=3.0
+    ),
+    **{
+        f"digits-{kind}": PCASettings(partition=kind, center=True)
+        for kind in ("even", "by-label", "dirichlet")
+    },
     "cca": CCASettings(data="synthetic", samples=40, heterogeneity=0.5),
     "sparse-cca": SparseCCASettings(data="synthetic", samples=40, heterogeneity=0.5),
     "robust-pca": RobustPCASettings(rank=3, partition="dirichlet"),
     "ica": ICASettings(sources=6, samples=60, imbalance=4.0, mixing="general"),
     "completion": MatrixCompletionSettings(dimension=30, columns=9, rank=2),
     "rsr": RSRSettings(dimension=8, rank=3, inliers=90, outliers=130),
-    "rsr-orthonormal": RSRSettings(dimension=8, rank=3, inliers=90, outliers=130, points="orthonormal", partition="dirichlet"),
+    "rsr-orthonormal": RSRSettings(
+        dimension=8, rank=3, inliers=90, outliers=130, points="orthonormal", partition="dirichlet"
+    ),
     "odl": ODLSettings(dimension=8, samples=203),
 }
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_over_ranks_the_data_has_the_bits_of_one_process(name: str) -> None:
-    """Centring, whitening and spectra add up over agents in their order; another seed has other data."""
+    """Centring, whitening and spectra add up over agents in their order; another seed has other
+    data."""
     deferred = SETTINGS[name].problem(10, 4)
     whole = prepared(built(deferred))
     x = points(whole)
@@ -365,7 +429,11 @@ def test_over_ranks_the_data_has_the_bits_of_one_process(name: str) -> None:
         found, start = [problem.gradient(x[own])], problem.start(1)
         if isinstance(problem, ColumnOracle):
             found.append(problem.cache(x[own]))
-        error = problem.error(start) if isinstance(problem, KnownOptimum) and problem.error_name else 0.0
+        error = (
+            problem.error(start)
+            if isinstance(problem, KnownOptimum) and problem.error_name
+            else 0.0
+        )
         return [one.tobytes() for one in found], start.tobytes(), error
 
     arrays, start, error = everything(whole, slice(0, 10))

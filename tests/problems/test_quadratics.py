@@ -1,4 +1,5 @@
-"""Procrustes and PCA: constants, parts, blocks, pooling, what is kept of the data, refusals, and the published data."""
+"""Procrustes and PCA: constants, parts, blocks, pooling, what is kept of the data, refusals, and
+the published data."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def gaussian(n: int, seed: int = 0, shape: tuple[int, int] = (D, R)) -> Array:
 
 
 def data() -> tuple[list[Array], list[Array]]:
-    return samples(UNEVEN, D, 0), [np.random.default_rng(i).standard_normal((R, m)) for i, m in enumerate(UNEVEN)]
+    return samples(UNEVEN, D, 0), [
+        np.random.default_rng(i).standard_normal((R, m)) for i, m in enumerate(UNEVEN)
+    ]
 
 
 def whole(name: str) -> Any:
@@ -44,7 +47,9 @@ def test_lipschitz_constants_are_the_largest_eigenvalues(name: str) -> None:
 
 @pytest.mark.parametrize("size", [1, 4, 100])
 @names
-def test_blocks_cover_all_agents_once(name: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_cover_all_agents_once(
+    name: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("decentorth.problems.base.BLOCK_BYTES", size * 8 * D * R)
     problem = CASES[name](rows=UNEVEN).problem.restrict(slice(1, N))
     x = gaussian(N)[1:]
@@ -65,14 +70,24 @@ def test_pooled_is_the_mean_of_the_agents(name: str) -> None:
     for seed in range(3):
         x = gaussian(1, seed)
         everywhere = stack(x[0], N)
-        np.testing.assert_allclose(pooled.value(x), case.problem.value(everywhere).mean(), rtol=1e-12)
+        np.testing.assert_allclose(
+            pooled.value(x), case.problem.value(everywhere).mean(), rtol=1e-12
+        )
         expected = case.problem.gradient(everywhere).mean(axis=0)
-        np.testing.assert_allclose(pooled.gradient(x)[0], expected, atol=1e-13 * np.abs(expected).max())
+        np.testing.assert_allclose(
+            pooled.gradient(x)[0], expected, atol=1e-13 * np.abs(expected).max()
+        )
     assert (pooled.n_agents, pooled.n_local, pooled.shape) == (1, 1, (D, R))
     hessian = case.problem.hessian().mean(axis=0)
-    np.testing.assert_allclose(pooled.lipschitz, np.abs(np.linalg.eigvalsh(hessian)).max(), rtol=1e-12)
-    np.testing.assert_allclose(hessian @ x[0], (pooled.gradient(2 * x) - pooled.gradient(x))[0], rtol=1e-9, atol=1e-11)
-    with pytest.raises(ValueError, match=r"pooled\(\) needs all 10 agents, but only 4 are in this process"):
+    np.testing.assert_allclose(
+        pooled.lipschitz, np.abs(np.linalg.eigvalsh(hessian)).max(), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        hessian @ x[0], (pooled.gradient(2 * x) - pooled.gradient(x))[0], rtol=1e-9, atol=1e-11
+    )
+    with pytest.raises(
+        ValueError, match=r"pooled\(\) needs all 10 agents, but only 4 are in this process"
+    ):
         case.problem.restrict(slice(0, 4)).pooled()
 
 
@@ -122,14 +137,18 @@ def test_starting_points_are_feasible_and_follow_the_seed(name: str) -> None:
 @pytest.mark.slow_cases("pca-shape0", "procrustes-shape0")
 @pytest.mark.parametrize("shape", [(784, 10), (5, 1), (1, 1)])
 @names
-def test_other_shapes_in_parts_have_the_bits_of_the_whole(name: str, shape: tuple[int, int]) -> None:
+def test_other_shapes_in_parts_have_the_bits_of_the_whole(
+    name: str, shape: tuple[int, int]
+) -> None:
     d, r = shape
     rows = (2 * d, 3, max(d // 3, 1), 2 * d, 3, max(d // 3, 1), 1)
     problem, x = CASES[name](rows=rows, d=d, r=r).problem, gaussian(len(rows), shape=shape)
     batch = np.random.default_rng(1).integers(0, np.array(rows)[:, None], (len(rows), 5))
 
     def everything(problem: Any, own: slice) -> list[Array]:
-        drawn = [problem.gradient_on(x[own], np.ascontiguousarray(b[own])) for b in (batch, batch[:, :1])]
+        drawn = [
+            problem.gradient_on(x[own], np.ascontiguousarray(b[own])) for b in (batch, batch[:, :1])
+        ]
         return [problem.value(x[own]), problem.gradient(x[own]), problem.lipschitz, *drawn]
 
     all_agents = everything(problem, slice(0, len(rows)))
@@ -142,10 +161,17 @@ def test_other_shapes_in_parts_have_the_bits_of_the_whole(name: str, shape: tupl
 def test_the_rows_of_gram_agents_are_referred_to_not_copied(name: str) -> None:
     a, b = data()
     problem: Any = PCA(a, R) if name == "pca" else Procrustes(a, b)
-    tables = [(i, *table) for at, form in problem._parts for i, table in zip(np.arange(N)[at], form.tables(), strict=True)]
+    tables = [
+        (i, *table)
+        for at, form in problem._parts
+        for i, table in zip(np.arange(N)[at], form.tables(), strict=True)
+    ]
     referred = [(i, targets) for i, rows, targets, _ in tables if np.shares_memory(rows, a[i])]
     assert {i for i, _ in referred} == {i for i, m in enumerate(UNEVEN) if 2 * m > D}
-    assert all(targets is None if name == "pca" else np.shares_memory(targets, b[i]) for i, targets in referred)
+    assert all(
+        targets is None if name == "pca" else np.shares_memory(targets, b[i])
+        for i, targets in referred
+    )
 
 
 @names
@@ -160,7 +186,8 @@ def test_rows_that_an_agent_does_not_have_are_refused(name: str) -> None:
 
 @names
 def test_batches_of_the_pooled_problem(name: str) -> None:
-    """One agent with all rows in their order; equally likely rows give the mean of the agents' objectives."""
+    """One agent with all rows in their order; equally likely rows give the mean of the agents'
+    objectives."""
     case, x = CASES[name](rows=UNEVEN), gaussian(1)
     pooled, total = case.problem.pooled(), sum(UNEVEN)
     assert pooled.n_samples.tolist() == [total]
@@ -169,11 +196,19 @@ def test_batches_of_the_pooled_problem(name: str) -> None:
     np.testing.assert_allclose(single.mean(axis=0), exact, atol=1e-13 * np.abs(exact).max())
     starts = np.cumsum((0, *UNEVEN))
     for agent, own in enumerate(np.split(single, starts[1:-1])):
-        expected = total / (N * UNEVEN[agent]) * case.problem.restrict(slice(agent, agent + 1)).gradient_on(x, np.array([[0]]))[0]
+        expected = (
+            total
+            / (N * UNEVEN[agent])
+            * case.problem.restrict(slice(agent, agent + 1)).gradient_on(x, np.array([[0]]))[0]
+        )
         np.testing.assert_allclose(own[0], expected, atol=1e-13 * np.abs(expected).max())
     batch = np.array([[0, 40, 40, 117, 3]])
-    np.testing.assert_allclose(pooled.gradient_on(x, batch)[0], single[batch[0]].mean(axis=0), rtol=1e-11, atol=1e-12)
-    np.testing.assert_allclose(pooled.pooled().gradient_on(x, batch), pooled.gradient_on(x, batch), rtol=1e-13)
+    np.testing.assert_allclose(
+        pooled.gradient_on(x, batch)[0], single[batch[0]].mean(axis=0), rtol=1e-11, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        pooled.pooled().gradient_on(x, batch), pooled.gradient_on(x, batch), rtol=1e-13
+    )
     with pytest.raises(IndexError):
         pooled.gradient_on(x, np.array([[total]]))
 
@@ -187,7 +222,11 @@ def test_products_are_minus_the_gradients_of_pca() -> None:
 
 
 def published(n_agents: int = 10, seed: int = 0, **settings: Any) -> Procrustes:
-    made: Any = ProcrustesSettings(**settings).problem(n_agents, seed).build(slice(0, n_agents), collective(n_agents))
+    made: Any = (
+        ProcrustesSettings(**settings)
+        .problem(n_agents, seed)
+        .build(slice(0, n_agents), collective(n_agents))
+    )
     return cast(Procrustes, made)
 
 
@@ -197,21 +236,32 @@ def pooled_gram(problem: Procrustes) -> Array:
 
 
 def test_published_data_has_the_published_spectrum() -> None:
-    """d = 50, r = 20, ten agents with ten rows: eigenvalues that decay by 0.9 from the Gaussian data's own largest one."""
+    """d = 50, r = 20, ten agents with ten rows: eigenvalues that decay by 0.9 from the Gaussian
+    data's own largest one."""
     problem = published()
     assert (problem.n_agents, problem.shape) == (10, (50, 20))
     gram = pooled_gram(problem)
     naive.check_decay(gram, 0.9)
     gaussians = [
-        np.random.default_rng(np.random.SeedSequence(0, spawn_key=(agent, 0))).standard_normal((10, 50)) for agent in range(10)
+        np.random.default_rng(np.random.SeedSequence(0, spawn_key=(agent, 0))).standard_normal(
+            (10, 50)
+        )
+        for agent in range(10)
     ]
     own = np.linalg.eigvalsh(sum((a.T @ a for a in gaussians), start=np.zeros((50, 50))))[-1]
     assert np.linalg.eigvalsh(gram)[-1] == pytest.approx(own, rel=1e-11)
-    assert np.abs(np.linalg.eigvalsh(gram)[-1] - np.linalg.eigvalsh(pooled_gram(published(seed=1)))[-1]) > 1e-3
+    assert (
+        np.abs(
+            np.linalg.eigvalsh(gram)[-1] - np.linalg.eigvalsh(pooled_gram(published(seed=1)))[-1]
+        )
+        > 1e-3
+    )
 
 
 def test_settings_of_the_published_data() -> None:
-    gram = pooled_gram(published(n_agents=4, dimension=8, rank=2, rows=3, decay=0.5, largest_eigenvalue=7.0))
+    gram = pooled_gram(
+        published(n_agents=4, dimension=8, rank=2, rows=3, decay=0.5, largest_eigenvalue=7.0)
+    )
     np.testing.assert_allclose(np.linalg.eigvalsh(gram)[::-1], 7.0 * 0.5 ** np.arange(8), rtol=1e-9)
 
 
@@ -220,8 +270,17 @@ def test_iterations_draw_their_own_batches() -> None:
     problem, seed = pca().problem, 9
     n = problem.n_agents
     x0 = stack(problem.start(0), n)
-    run = solve(problem, DPRGD(step_size=1e-3, batch_size=2), GRAPHS["complete"](n), x0=x0[0], iterations=1, seed=seed)
+    run = solve(
+        problem,
+        DPRGD(step_size=1e-3, batch_size=2),
+        GRAPHS["complete"](n),
+        x0=x0[0],
+        iterations=1,
+        seed=seed,
+    )
     batch = CounterStreams(seed, slice(0, n)).integers("batch", 0, 2, problem.n_samples)
     g = problem.gradient_on(x0, batch)
-    expected = [naive.polar(x - 1e-3 * naive.tangent_projection(x, gi)) for x, gi in zip(x0, g, strict=True)]
+    expected = [
+        naive.polar(x - 1e-3 * naive.tangent_projection(x, gi)) for x, gi in zip(x0, g, strict=True)
+    ]
     np.testing.assert_allclose(run.x, expected, atol=1e-14)

@@ -1,4 +1,5 @@
-"""Common units of all agents' samples: exact means and deviations, the same bits on ranks, counted, in every problem of samples."""
+"""Common units of all agents' samples: exact means and deviations, the same bits on ranks, counted,
+in every problem of samples."""
 
 from __future__ import annotations
 
@@ -27,11 +28,15 @@ FILES = "north.csv,south.csv,west.csv"
 def samples(scales: Any, offset: float = 0.0) -> list[Array]:
     rng = np.random.default_rng(3)
     d = len(scales)
-    return [offset + (rng.standard_normal((m, d)) + rng.standard_normal(d)) * scales for m in (30, 45, 25)]
+    return [
+        offset + (rng.standard_normal((m, d)) + rng.standard_normal(d)) * scales
+        for m in (30, 45, 25)
+    ]
 
 
 def exactly(column: Array) -> tuple[Array, float, float]:
-    """A column in common units, its mean and its deviation, in fractions until they are rounded once."""
+    """A column in common units, its mean and its deviation, in fractions until they are rounded
+    once."""
     cells = [Fraction(cell) for cell in column.tolist()]
     mean = sum(cells, Fraction()) / len(cells)
     around = [cell - mean for cell in cells]
@@ -104,18 +109,37 @@ def summary(path: str = "out") -> Any:
 
 CHOSEN: dict[str, tuple[str, ...]] = {
     "pca": ("--exclude", "sex", "--rank", "2"),
-    "cca": ("--columns", "age,pulse", "--columns-y", "weight,glucose", "--ridge", "0", "--rank", "2", "--algorithm", "cdadt"),
+    "cca": (
+        "--columns",
+        "age,pulse",
+        "--columns-y",
+        "weight,glucose",
+        "--ridge",
+        "0",
+        "--rank",
+        "2",
+        "--algorithm",
+        "cdadt",
+    ),
     "lda": ("--label-column", "sex"),
     "lda of one table": ("--label-column", "sex", "--agents", "1", "--algorithm", "rgd"),
     **dict.fromkeys(("ica", "odl"), ("--exclude", "sex")),
-    **dict.fromkeys(("l1_pca", "robust_pca", "rsr", "sparse_pca"), ("--exclude", "sex", "--rank", "2")),
+    **dict.fromkeys(
+        ("l1_pca", "robust_pca", "rsr", "sparse_pca"), ("--exclude", "sex", "--rank", "2")
+    ),
 }
 
 
 @pytest.mark.parametrize("problem", CHOSEN)
-def test_files_in_common_units_give_the_run_of_samples_scaled_by_pandas(folder: Path, problem: str) -> None:
-    """Also where the defaults would leave out columns of small units, or add a ridge that depends on units."""
-    units = [pd.DataFrame(a, columns=NAMES).assign(sex=f["sex"]) for a, f in zip(scaled(), frames().values(), strict=True)]
+def test_files_in_common_units_give_the_run_of_samples_scaled_by_pandas(
+    folder: Path, problem: str
+) -> None:
+    """Also where the defaults would leave out columns of small units, or add a ridge that depends
+    on units."""
+    units = [
+        pd.DataFrame(a, columns=NAMES).assign(sex=f["sex"])
+        for a, f in zip(scaled(), frames().values(), strict=True)
+    ]
     for name, given in (("scaled", units), ("whole", frames(missing=True).values())):
         pd.concat(given).to_csv(f"{name}.csv", index=False)
     for site, frame in zip(SITES, units, strict=True):
@@ -123,7 +147,16 @@ def test_files_in_common_units_give_the_run_of_samples_scaled_by_pandas(folder: 
     one, other = FILES, ",".join(f"scaled-{site}.csv" for site in SITES)
     if "table" in problem:
         one, other = "whole.csv", "scaled.csv"
-    words = ("--problem", problem.split()[0], *CHOSEN[problem], "--iterations", "5", "--seed", "0", *UNITS[-4:])
+    words = (
+        "--problem",
+        problem.split()[0],
+        *CHOSEN[problem],
+        "--iterations",
+        "5",
+        "--seed",
+        "0",
+        *UNITS[-4:],
+    )
     assert main([*words, "--data", other]) == 0
     expected = summary()["metrics"]
     assert main([*words, "--data", one, *UNITS[:3]]) == 0
@@ -135,15 +168,41 @@ def test_files_in_common_units_give_the_run_of_samples_scaled_by_pandas(folder: 
         np.testing.assert_allclose(summary()["units"][0]["mean"], whole.mean(), rtol=1e-13)
 
 
-SPLIT = ("--data", "whole.csv", "--columns", ",".join(NAMES), "--agents", "2", "--topology", "path", "--split", "features")
+SPLIT = (
+    "--data",
+    "whole.csv",
+    "--columns",
+    ",".join(NAMES),
+    "--agents",
+    "2",
+    "--topology",
+    "path",
+    "--split",
+    "features",
+)
 
 
 @pytest.mark.parametrize("missing", [False, True])
 def test_split_features_are_scaled_by_their_agents(folder: Path, missing: bool) -> None:
     pd.concat(frames(missing=missing).values()).to_csv("whole.csv", index=False)
-    words = ["--problem", "pca", "--rank", "2", "--iterations", "40", "--out", "out", "--quiet", "--scale"]
+    words = [
+        "--problem",
+        "pca",
+        "--rank",
+        "2",
+        "--iterations",
+        "40",
+        "--out",
+        "out",
+        "--quiet",
+        "--scale",
+    ]
     assert main([*words, *SPLIT, *["--missing", "mean"] * missing]) == 0
-    parts = scaled() if missing else in_units([f[NAMES].to_numpy() for f in frames().values()], HERE, SCALED)[0]
+    parts = (
+        scaled()
+        if missing
+        else in_units([f[NAMES].to_numpy() for f in frames().values()], HERE, SCALED)[0]
+    )
     values = np.linalg.eigvalsh(sum(a.T @ a for a in parts) / 100.0)
     assert summary()["metrics"]["objective"] == pytest.approx(-0.5 * values[-2:].sum(), rel=1e-11)
     assert summary()["filled"] == ({"all agents": 6} if missing else {})
@@ -153,11 +212,16 @@ def test_split_features_are_scaled_by_their_agents(folder: Path, missing: bool) 
 def test_sites_in_python_are_scaled_as_files(folder: Path) -> None:
     assert do.problems.PCASettings(scale=np.True_).scale is True  # type: ignore[arg-type]  # NumPy's truth
     columns = Columns(exclude=("sex",))
-    from_frames = problems.PCA.from_sites(frames(missing=True), 2, columns=columns, scale=True, missing="mean")
+    from_frames = problems.PCA.from_sites(
+        frames(missing=True), 2, columns=columns, scale=True, missing="mean"
+    )
     from_files = problems.PCA.from_sites(FILES, 2, columns=columns, scale=True, missing="mean")
     arrays = [frame[NAMES].to_numpy() for frame in frames(missing=True).values()]
     loaded = problems.PCA.from_loader(arrays.__getitem__, 3, 2, scale=True, missing="mean")
-    runs = [do.solve(one, "drfgt", "path", iterations=20, seed=0) for one in (from_frames, from_files, loaded)]
+    runs = [
+        do.solve(one, "drfgt", "path", iterations=20, seed=0)
+        for one in (from_frames, from_files, loaded)
+    ]
     assert len({run.iterates_sha256 for run in runs}) == 1
     assert runs[0].filled == {"south": 3, "west": 3}
     assert runs[2].filled == {"agent 1": 3, "agent 2": 3}
@@ -165,10 +229,15 @@ def test_sites_in_python_are_scaled_as_files(folder: Path) -> None:
 
 @pytest.mark.parametrize("graph", ["star", "directed_ring"])
 def test_sums_are_counted_from_whom_to_whom(graph: str) -> None:
-    """Two messages for each edge of a tree: of the graph, or of the chain of agents where edges have a direction or change."""
+    """Two messages for each edge of a tree: of the graph, or of the chain of agents where edges
+    have a direction or change."""
     A = samples([1.0, 2.0, 3.0]) + samples([2.0, 1.0, 1.0])[:1]
     problem = problems.PCA.from_loader(A.__getitem__, 4, 2, scale=True)
-    method = do.algorithms.PushPull(step_size=0.01) if graph == "directed_ring" else do.DRFGT(step_size=0.01, penalty=1.0)
+    method = (
+        do.algorithms.PushPull(step_size=0.01)
+        if graph == "directed_ring"
+        else do.DRFGT(step_size=0.01, penalty=1.0)
+    )
     result = do.solve(problem, method, graph, iterations=3, seed=0)
     rows = [row for row in result.sent() if row.quantity == "sums of columns"]
     edges = {(1, 0), (2, 0), (3, 0)} if graph == "star" else {(0, 1), (1, 2), (2, 3)}
@@ -194,24 +263,44 @@ def test_ranks_find_the_same_bits_from_their_own_files(folder: Path) -> None:
 
 
 WRONG = {
-    "constant": (("--scale",), "column 'sex' is constant over all samples of all agents: leave it out, --exclude sex"),
-    "number": (("--scale", "255"), "scale must be true or false, got '255': to divide all samples by one number give divide_by"),
-    "both": (("--missing", "mean", "--drop-missing"), "drop_missing leaves out rows whose cells missing mean fills"),
+    "constant": (
+        ("--scale",),
+        "column 'sex' is constant over all samples of all agents: leave it out, --exclude sex",
+    ),
+    "number": (
+        ("--scale", "255"),
+        "scale must be true or false, got '255': to divide all samples by one number give "
+        "divide_by",
+    ),
+    "both": (
+        ("--missing", "mean", "--drop-missing"),
+        "drop_missing leaves out rows whose cells missing mean fills",
+    ),
     "word": (("--missing", "median"), "missing must be one of refuse or mean, got 'median'"),
-    "refused": (("--columns", "age,pulse"), "Take the means of the columns, --missing mean, or leave out the rows"),
-    "empty": (("--columns", "age,sex", "--missing", "mean"), "column 'sex' is empty at every site: leave it out"),
+    "refused": (
+        ("--columns", "age,pulse"),
+        "Take the means of the columns, --missing mean, or leave out the rows",
+    ),
+    "empty": (
+        ("--columns", "age,sex", "--missing", "mean"),
+        "column 'sex' is empty at every site: leave it out",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_cannot_be_scaled_is_refused(folder: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_scaled_is_refused(
+    folder: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     for site, frame in frames(missing=name == "refused").items():
         frame["sex"] = 0.1 + 0.2 if site == "north" else 0.3  # one bit apart
         if name == "empty":
             frame["sex"] = np.nan
         frame.to_csv(f"{site}.csv", index=False)
     words, message = WRONG[name]
-    assert main(["--problem", "pca", "--rank", "1", "--iterations", "2", "--data", FILES, *words]) == 2
+    assert (
+        main(["--problem", "pca", "--rank", "1", "--iterations", "2", "--data", FILES, *words]) == 2
+    )
     found = capsys.readouterr().err
     assert message in found
     assert found.count("\n") == 1

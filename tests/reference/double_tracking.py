@@ -1,7 +1,8 @@
 """Double tracking on {x : x^T B x = I} with B = (1/n) sum_i B_i, agent by agent, from the formulas.
 
-One agent's ``x`` is ``(d, p)``; ``B_i`` ``(d, d)``, a product of sets being block-diagonal with the blocks at the rows ``parts``.
-Every matrix of the formulas is formed, and nothing is shared with the package under test.
+One agent's ``x`` is ``(d, p)``; ``B_i`` ``(d, d)``, a product of sets being block-diagonal with the
+blocks at the rows ``parts``. Every matrix of the formulas is formed, and nothing is shared with the
+package under test.
 """
 
 from __future__ import annotations
@@ -44,13 +45,18 @@ def by_parts(parts: Parts, function: Callable[..., Array], *arrays: Array) -> Ar
 
 
 def nystrom(B: Array, omega: Array) -> Array:
-    """``R (U (1/L - 1/l) U^T + I/l) R`` with R = diag(B)^{-1/2}, S = R B R U L U^T = S w (w^T S w)^+ w^T S, w = R^{-1} omega."""
+    """``R (U (1/L - 1/l) U^T + I/l) R`` with R = diag(B)^{-1/2}, S = R B R U L U^T = S w (w^T S
+    w)^+ w^T S, w = R^{-1} omega."""
     r = np.diag(1 / np.sqrt(np.diag(B)))
     s, w = r @ B @ r, np.linalg.inv(r) @ omega
     approximation = s @ w @ np.linalg.pinv(w.T @ s @ w, hermitian=True) @ (s @ w).T
     values, vectors = np.linalg.eigh(approximation)
     values, vectors = values[-omega.shape[1] :], vectors[:, -omega.shape[1] :]
-    return r @ (vectors @ np.diag(1 / values - 1 / values[0]) @ vectors.T + np.eye(len(B)) / values[0]) @ r
+    return (
+        r
+        @ (vectors @ np.diag(1 / values - 1 / values[0]) @ vectors.T + np.eye(len(B)) / values[0])
+        @ r
+    )
 
 
 def iterate(
@@ -76,9 +82,14 @@ def iterate(
     before = x
     own = [gradients[i](at(x[i], d[i])) for i in range(n)]
     for _ in range(iterations):
-        fields = [by_parts(parts, partial(field, method, penalty[i]), x[i], g[i], d[i]) for i in range(n)]
+        fields = [
+            by_parts(parts, partial(field, method, penalty[i]), x[i], g[i], d[i]) for i in range(n)
+        ]
         moved = [x[i] - step[i] * P[i] @ fields[i] for i in range(n)]
-        new = [sum(W[i, j] * moved[j] for j in range(n)) + momentum * (x[i] - before[i]) for i in range(n)]
+        new = [
+            sum(W[i, j] * moved[j] for j in range(n)) + momentum * (x[i] - before[i])
+            for i in range(n)
+        ]
         d = [sum(W[i, j] * d[j] for j in range(n)) + B[i] @ (new[i] - x[i]) for i in range(n)]
         latest = [gradients[i](at(new[i], d[i])) for i in range(n)]
         g = [sum(W[i, j] * g[j] for j in range(n)) + latest[i] - own[i] for i in range(n)]

@@ -1,7 +1,9 @@
-"""The methods of the field since 2024, formula by formula: loops over agents, dense matrices, nothing of the package.
+"""The methods of the field since 2024, formula by formula: loops over agents, dense matrices,
+nothing of the package.
 
-As in `rivals`: ``gradients(i, k, x)``, the dense matrix W, a common start ``x0``, a `Trajectory`. The source of a method, and what
-of it was derived, stands in the docstring of its module in the package.
+As in `rivals`: ``gradients(i, k, x)``, the dense matrix W, a common start ``x0``, a `Trajectory`.
+The source of a method, and what of it was derived, stands in the docstring of its module in the
+package.
 """
 
 from __future__ import annotations
@@ -12,16 +14,42 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import root
 
-from tests.reference.naive import Array, Gradient, canonical_gradient, landing_field, mean, polar, sym, tangent_projection
-from tests.reference.rivals import Gradients, Steps, Trajectory, combine, extra, last, starts, step_at
+from tests.reference.naive import (
+    Array,
+    Gradient,
+    canonical_gradient,
+    landing_field,
+    mean,
+    polar,
+    sym,
+    tangent_projection,
+)
+from tests.reference.rivals import (
+    Gradients,
+    Steps,
+    Trajectory,
+    combine,
+    extra,
+    last,
+    starts,
+    step_at,
+)
 
 
 def rmtracking(
-    gradients: Gradients, W: Array, x0: Array, step_size: Steps, iterations: int, momentum: float, first: bool = False
+    gradients: Gradients,
+    W: Array,
+    x0: Array,
+    step_size: Steps,
+    iterations: int,
+    momentum: float,
+    first: bool = False,
 ) -> Trajectory:
-    """``m_i+ = momentum m_i + s_i``, ``s_i`` the tracker of the Riemannian gradients, ``x_i+ = polar(sum W x - a P(m_i))``.
+    """``m_i+ = momentum m_i + s_i``, ``s_i`` the tracker of the Riemannian gradients, ``x_i+ =
+    polar(sum W x - a P(m_i))``.
 
-    With ``first`` the order is the other: agents have momenta of their own gradients, and track these.
+    With ``first`` the order is the other: agents have momenta of their own gradients, and track
+    these.
     """
     n, x = len(W), starts(x0, W)
     g = [tangent_projection(x[i], gradients(i, 0, x[i])) for i in range(n)]
@@ -59,12 +87,20 @@ def nuclear_norm(v: Array) -> float:
 
 
 def demuon(
-    gradients: Gradients, W: Array, x0: Array, step_size: Steps, iterations: int, weight: float, scaled: bool, free: bool = False
+    gradients: Gradients,
+    W: Array,
+    x0: Array,
+    step_size: Steps,
+    iterations: int,
+    weight: float,
+    scaled: bool,
+    free: bool = False,
 ) -> Trajectory:
-    """``V+ = W (V + M+ - M)``, ``X+ = W (X - eta msgn(V))``, ``M+ = (1 - weight) M + weight g``; in Euclidean space if ``free``.
+    """``V+ = W (V + M+ - M)``, ``X+ = W (X - eta msgn(V))``, ``M+ = (1 - weight) M + weight g``; in
+    Euclidean space if ``free``.
 
-    On the Stiefel manifold g and the V under msgn are projected to tangent spaces, and X+ to the manifold; where it is ``scaled``,
-    eta is multiplied by the nuclear norm of that V.
+    On the Stiefel manifold g and the V under msgn are projected to tangent spaces, and X+ to the
+    manifold; where it is ``scaled``, eta is multiplied by the nuclear norm of that V.
     """
     n, x = len(W), starts(x0, W)
     tangent = (lambda x, u: u) if free else tangent_projection
@@ -78,7 +114,10 @@ def demuon(
             moved.append(x[i] - length * matrix_sign(along))
         x = combine(W, moved)
         x = x if free else [polar(y) for y in x]
-        new = [(1 - weight) * m[i] + weight * tangent(x[i], gradients(i, k + 1, x[i])) for i in range(n)]
+        new = [
+            (1 - weight) * m[i] + weight * tangent(x[i], gradients(i, k + 1, x[i]))
+            for i in range(n)
+        ]
         v = combine(W, [v[i] + new[i] - m[i] for i in range(n)])
         m = new
     return last(x, v)
@@ -123,7 +162,8 @@ def negative_threshold(y: Array, t: float) -> Array:
 
 
 def tangent_proximal(prox: Prox, x: Array, y: Array, t: float) -> Array:
-    """Least of ``||w - y||^2 / 2 + t h(w)`` where w - x is tangent at x: ``prox(y + x S)`` for a symmetric S, found by SciPy."""
+    """Least of ``||w - y||^2 / 2 + t h(w)`` where w - x is tangent at x: ``prox(y + x S)`` for a
+    symmetric S, found by SciPy."""
     r = x.shape[1]
     pairs = [(a, b) for a in range(r) for b in range(a, r)]
 
@@ -142,13 +182,18 @@ def tangent_proximal(prox: Prox, x: Array, y: Array, t: float) -> Array:
     return at(found.x)
 
 
-def drproxgt(gradients: Gradients, prox: Prox, W: Array, x0: Array, step_size: float, iterations: int) -> Trajectory:
-    """``x_i+ = polar(sum W w)``, w_j the tangent proximal point of ``x_j - t s_j`` at x_j; s_i tracks the smooth gradients."""
+def drproxgt(
+    gradients: Gradients, prox: Prox, W: Array, x0: Array, step_size: float, iterations: int
+) -> Trajectory:
+    """``x_i+ = polar(sum W w)``, w_j the tangent proximal point of ``x_j - t s_j`` at x_j; s_i
+    tracks the smooth gradients."""
     n, x = len(W), starts(x0, W)
     g = [gradients(i, 0, x[i]) for i in range(n)]
     s = list(g)
     for k in range(iterations):
-        forward = [tangent_proximal(prox, x[i], x[i] - step_size * s[i], step_size) for i in range(n)]
+        forward = [
+            tangent_proximal(prox, x[i], x[i] - step_size * s[i], step_size) for i in range(n)
+        ]
         x = [polar(y) for y in combine(W, forward)]
         new = [gradients(i, k + 1, x[i]) for i in range(n)]
         s = [c + new[i] - g[i] for i, c in enumerate(combine(W, s))]
@@ -157,9 +202,16 @@ def drproxgt(gradients: Gradients, prox: Prox, W: Array, x0: Array, step_size: f
 
 
 def prextra(
-    gradients: Gradients, prox: Prox, W: Array, x0: Array, step_size: float, iterations: int, plain: bool = False
+    gradients: Gradients,
+    prox: Prox,
+    W: Array,
+    x0: Array,
+    step_size: float,
+    iterations: int,
+    plain: bool = False,
 ) -> Trajectory:
-    """``x_i+ = polar(w_i)``, w_i proximal of ``sum W x + u_i - a g_i``, tangent or ``plain``; ``u_i+ = u_i + (W x - x)_i / 2``."""
+    """``x_i+ = polar(w_i)``, w_i proximal of ``sum W x + u_i - a g_i``, tangent or ``plain``;
+    ``u_i+ = u_i + (W x - x)_i / 2``."""
     n, x = len(W), starts(x0, W)
     u = [np.zeros_like(x0) for _ in range(n)]
     for k in range(iterations):
@@ -178,8 +230,11 @@ def prextra(
     return last(x, u)
 
 
-def dprsrm(gradients: Gradients, W: Array, x0: Array, step_size: Steps, iterations: int, decay: float) -> Trajectory:
-    """``d+ = g(x+; b+) + (1 - tau)(d - g(x; b+))``, ``s+ = W s + d+ - d``, ``x+ = polar(W x - a P_x s)``."""
+def dprsrm(
+    gradients: Gradients, W: Array, x0: Array, step_size: Steps, iterations: int, decay: float
+) -> Trajectory:
+    """``d+ = g(x+; b+) + (1 - tau)(d - g(x; b+))``, ``s+ = W s + d+ - d``, ``x+ = polar(W x - a P_x
+    s)``."""
     n, x = len(W), starts(x0, W)
 
     def slope(i: int, k: int, x: Array) -> Array:
@@ -190,17 +245,30 @@ def dprsrm(gradients: Gradients, W: Array, x0: Array, step_size: Steps, iteratio
     for k in range(iterations):
         tau = (k + 2) ** -decay
         mixed = combine(W, x)
-        moved = [polar(mixed[i] - step_at(step_size, k) * tangent_projection(x[i], s[i])) for i in range(n)]
-        new = [slope(i, k + 1, moved[i]) + (1 - tau) * (d[i] - slope(i, k + 1, x[i])) for i in range(n)]
+        moved = [
+            polar(mixed[i] - step_at(step_size, k) * tangent_projection(x[i], s[i]))
+            for i in range(n)
+        ]
+        new = [
+            slope(i, k + 1, moved[i]) + (1 - tau) * (d[i] - slope(i, k + 1, x[i])) for i in range(n)
+        ]
         s = [c + new[i] - d[i] for i, c in enumerate(combine(W, s))]
         x, d = moved, new
     return last(x, s)
 
 
 def vr_drfgt(
-    gradients: Gradients, whole: Gradients, W: Array, x0: Array, step_size: float, penalty: float, iterations: int, period: int
+    gradients: Gradients,
+    whole: Gradients,
+    W: Array,
+    x0: Array,
+    step_size: float,
+    penalty: float,
+    iterations: int,
+    period: int,
 ) -> Trajectory:
-    """DRFGT along ``v+ = v + g(x+; b+) - g(x; b+)``, the ``whole`` gradient at x+ where ``period`` divides the iteration."""
+    """DRFGT along ``v+ = v + g(x+; b+) - g(x; b+)``, the ``whole`` gradient at x+ where ``period``
+    divides the iteration."""
     n, x = len(W), starts(x0, W)
     v = [whole(i, 0, x[i]) for i in range(n)]
     f = [landing_field(x[i], v[i], penalty) for i in range(n)]
@@ -218,8 +286,17 @@ def vr_drfgt(
     return last(x, y)
 
 
-def drcgd(gradients: Gradients, W: Array, x0: Array, step_size: Steps, iterations: int, cap: float, tracked: bool) -> Trajectory:
-    """``x+ = polar(W x + a P(d))``, ``d+ = -p+ + b P(W d)``, ``b = min(cap, ||p+||^2 / ||p||^2)``, p = P(y).
+def drcgd(
+    gradients: Gradients,
+    W: Array,
+    x0: Array,
+    step_size: Steps,
+    iterations: int,
+    cap: float,
+    tracked: bool,
+) -> Trajectory:
+    """``x+ = polar(W x + a P(d))``, ``d+ = -p+ + b P(W d)``, ``b = min(cap, ||p+||^2 / ||p||^2)``,
+    p = P(y).
 
     y is the agent's own Riemannian gradient, or its tracker of them.
     """
@@ -230,7 +307,10 @@ def drcgd(gradients: Gradients, W: Array, x0: Array, step_size: Steps, iteration
     for k in range(iterations):
         mixed, directions, sums = combine(W, x), combine(W, d), combine(W, y)
         before = [tangent_projection(x[i], y[i]) for i in range(n)]
-        x = [polar(mixed[i] + step_at(step_size, k) * tangent_projection(x[i], d[i])) for i in range(n)]
+        x = [
+            polar(mixed[i] + step_at(step_size, k) * tangent_projection(x[i], d[i]))
+            for i in range(n)
+        ]
         new = [tangent_projection(x[i], gradients(i, k + 1, x[i])) for i in range(n)]
         y = [sums[i] + new[i] - g[i] for i in range(n)] if tracked else list(new)
         for i in range(n):
@@ -241,8 +321,11 @@ def drcgd(gradients: Gradients, W: Array, x0: Array, step_size: Steps, iteration
     return last(x, y)
 
 
-def rfextra(gradients: Gradients, W: Array, x0: Array, step_size: float, iterations: int, penalty: float) -> Trajectory:
-    """EXTRA along ``G (3I - x^T x)/2 - x sym(x^T G) + penalty x (x^T x - I)``, without a projection."""
+def rfextra(
+    gradients: Gradients, W: Array, x0: Array, step_size: float, iterations: int, penalty: float
+) -> Trajectory:
+    """EXTRA along ``G (3I - x^T x)/2 - x sym(x^T G) + penalty x (x^T x - I)``, without a
+    projection."""
 
     def mapping(i: int, k: int, x: Array) -> Array:
         g, one = gradients(i, k, x), np.eye(x.shape[1])
@@ -252,11 +335,19 @@ def rfextra(gradients: Gradients, W: Array, x0: Array, step_size: float, iterati
 
 
 def local_tracking(
-    gradients: Gradients, W: Array, x0: Array, step_size: float, iterations: int, steps: int, awake: Array | None = None
+    gradients: Gradients,
+    W: Array,
+    x0: Array,
+    step_size: float,
+    iterations: int,
+    steps: int,
+    awake: Array | None = None,
 ) -> Trajectory:
-    """``z <- z - eta (grad f(P(z)) + c)`` a few times from x, ``y = (x - z) / (steps eta)``, ``c+ = c - y + W y``, ``x+ = P(W z)``.
+    """``z <- z - eta (grad f(P(z)) + c)`` a few times from x, ``y = (x - z) / (steps eta)``, ``c+ =
+    c - y + W y``, ``x+ = P(W z)``.
 
-    ``awake`` says of each iteration who takes part, ``(iterations, n)``; the weights of the others go to the agents' own.
+    ``awake`` says of each iteration who takes part, ``(iterations, n)``; the weights of the others
+    go to the agents' own.
     """
     n, x = len(W), starts(x0, W)
     own = [tangent_projection(x[i], gradients(i, 0, x[i])) for i in range(n)]
@@ -273,7 +364,9 @@ def local_tracking(
         for i in there:
             for t in range(steps):
                 at = x[i] if t == 0 else polar(z[i])
-                z[i] = z[i] - step_size * (tangent_projection(at, gradients(i, steps * k + t, at)) + c[i])
+                z[i] = z[i] - step_size * (
+                    tangent_projection(at, gradients(i, steps * k + t, at)) + c[i]
+                )
             y[i] = (x[i] - z[i]) / (steps * step_size)
         mixed, means = combine(V, z), combine(V, y)
         x, c = list(x), list(c)
@@ -282,11 +375,13 @@ def local_tracking(
     return last(x, c)
 
 
-def server(gradients: Gradients, n: int, x0: Array, step_size: float, iterations: int, steps: int) -> Array:
+def server(
+    gradients: Gradients, n: int, x0: Array, step_size: float, iterations: int, steps: int
+) -> Array:
     """Local steps of ``n`` clients of a server: the last of its points.
 
-    Clients go from its point along their gradients plus c_i, the server projects the mean of where they end, and c_i is the mean
-    move of all per step less the mean of the client's own gradients.
+    Clients go from its point along their gradients plus c_i, the server projects the mean of where
+    they end, and c_i is the mean move of all per step less the mean of the client's own gradients.
     """
     x = x0
     own = [tangent_projection(x0, gradients(i, 0, x0)) for i in range(n)]
@@ -325,9 +420,11 @@ def ef_landing(
     weight: float,
     kept: int,
 ) -> Trajectory:
-    """``x += gamma (W - I) m - a Lambda(x; y)``, ``y += gamma (W - I) n + v+ - v``, ``v += theta (g - v)``.
+    """``x += gamma (W - I) m - a Lambda(x; y)``, ``y += gamma (W - I) n + v+ - v``, ``v += theta
+    (g - v)``.
 
-    m and n are the sums of the ``kept`` largest entries of what they lack of x and y, after a first message that is whole.
+    m and n are the sums of the ``kept`` largest entries of what they lack of x and y, after a first
+    message that is whole.
     """
     n, x = len(W), starts(x0, W)
     v = [gradients(i, 0, x[i]) for i in range(n)]
@@ -339,7 +436,10 @@ def ef_landing(
             q = [q[i] + largest(y[i] - q[i], kept) for i in range(n)]
         pulled = [mixed - m[i] for i, mixed in enumerate(combine(W, m))]
         shared = [mixed - q[i] for i, mixed in enumerate(combine(W, q))]
-        x = [x[i] + consensus_step * pulled[i] - step_size * landing_field(x[i], y[i], penalty) for i in range(n)]
+        x = [
+            x[i] + consensus_step * pulled[i] - step_size * landing_field(x[i], y[i], penalty)
+            for i in range(n)
+        ]
         new = [v[i] + weight * (gradients(i, k + 1, x[i]) - v[i]) for i in range(n)]
         y = [y[i] + consensus_step * shared[i] + new[i] - v[i] for i in range(n)]
         v = new
@@ -347,9 +447,17 @@ def ef_landing(
 
 
 def ef_landing_server(
-    gradients: Gradients, n: int, x0: Array, step_size: float, iterations: int, penalty: float, weight: float, kept: int
+    gradients: Gradients,
+    n: int,
+    x0: Array,
+    step_size: float,
+    iterations: int,
+    penalty: float,
+    weight: float,
+    kept: int,
 ) -> Array:
-    """A server moves x along the landing field of the mean of g_i, ``g_i += C(v_i - g_i)``, ``v_i += theta (gradient - v_i)``.
+    """A server moves x along the landing field of the mean of g_i, ``g_i += C(v_i - g_i)``, ``v_i
+    += theta (gradient - v_i)``.
 
     The first message of a node is whole. The last point.
     """
@@ -366,8 +474,11 @@ def ef_landing_server(
     return x
 
 
-def ddrs(gradients: Gradients, W: Array, x0: Array, gamma: float, iterations: int, inner: int) -> Trajectory:
-    """``z += x - u``, u near ``prox_{gamma f}(z)`` by ``inner`` steps of length 2/3, ``d+ = V (d + s+ - s)``, ``x+ = P(d)``.
+def ddrs(
+    gradients: Gradients, W: Array, x0: Array, gamma: float, iterations: int, inner: int
+) -> Trajectory:
+    """``z += x - u``, u near ``prox_{gamma f}(z)`` by ``inner`` steps of length 2/3, ``d+ = V (d +
+    s+ - s)``, ``x+ = P(d)``.
 
     s = 2 u - z, and V is the mean of W and I.
     """
@@ -397,9 +508,11 @@ def saga_drfgt(
     step_size: float,
     penalty: float,
 ) -> Trajectory:
-    """DRFGT along ``mean T_i + mean over the batch of (g_is - T_is)``, then ``T_is = g_is``; T_is is the last gradient of sample s.
+    """DRFGT along ``mean T_i + mean over the batch of (g_is - T_is)``, then ``T_is = g_is``; T_is
+    is the last gradient of sample s.
 
-    ``gradients(i, s, x)`` is that of one sample, and ``drawn`` the batches ``(n, b)`` of the iterations.
+    ``gradients(i, s, x)`` is that of one sample, and ``drawn`` the batches ``(n, b)`` of the
+    iterations.
     """
     x = starts(x0, W)
     table = [[gradients(i, s, x0) for s in range(counts[i])] for i in range(n)]

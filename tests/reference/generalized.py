@@ -1,7 +1,8 @@
-"""Vary, Ablin, Gao, Absil, "Optimization without retraction on the random generalized Stiefel manifold", formula by formula.
+"""Vary, Ablin, Gao, Absil, "Optimization without retraction on the random generalized Stiefel
+manifold", formula by formula.
 
-One agent, ``x`` is ``(n, p)``, ``B`` ``(n, n)``; every n x n matrix of the formulas is formed, and nothing is shared with the
-package under test. Numbers in parentheses are the paper's equations.
+One agent, ``x`` is ``(n, p)``, ``B`` ``(n, n)``; every n x n matrix of the formulas is formed, and
+nothing is shared with the package under test. Numbers in parentheses are the paper's equations.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def psi_br(B: Array, x: Array, g: Array) -> Array:
 
 
 def riemannian(B: Array, x: Array, g: Array) -> Array:
-    """``g - Dh(x)^* (Dh(x)^*)^+ g`` (7), by a basis of the normal space {2 B x S : S symmetric} (33)."""
+    """``g - Dh(x)^* (Dh(x)^*)^+ g`` (7), by a basis of the normal space {2 B x S : S symmetric}
+    (33)."""
     p = x.shape[1]
     basis = []
     for i in range(p):
@@ -72,16 +74,21 @@ def penalty_gradient(B: Array, x: Array) -> Array:
 def landing_field(B: Array, x: Array, g: Array, penalty: float, direction: str = "psi-b") -> Array:
     """``Lambda(x) = Psi(x) + omega grad N(x)`` (8), (13); for natural with ``B^{-1} grad N(x)``."""
     pull = penalty_gradient(B, x)
-    return DIRECTIONS[direction](B, x, g) + penalty * (np.linalg.solve(B, pull) if direction == "natural" else pull)
+    return DIRECTIONS[direction](B, x, g) + penalty * (
+        np.linalg.solve(B, pull) if direction == "natural" else pull
+    )
 
 
 def sampled_field(B: Array, B2: Array, x: Array, g: Array, penalty: float) -> Array:
     """``2 skew(G x^T B) B' x + 2 omega B x (x^T B' x - I)`` (2), (3)."""
-    return 2 * skew(g @ x.T @ B) @ B2 @ x + 2 * penalty * B @ x @ (x.T @ B2 @ x - np.eye(x.shape[1]))
+    return 2 * skew(g @ x.T @ B) @ B2 @ x + 2 * penalty * B @ x @ (
+        x.T @ B2 @ x - np.eye(x.shape[1])
+    )
 
 
 def safe_step(B: Array, x: Array, field: Array, eps: float) -> float:
-    """The first step at which ``||h(x - eta field)|| = eps``, for ``||h(x)|| <= eps``: on a grid, then by bisection.
+    """The first step at which ``||h(x - eta field)|| = eps``, for ``||h(x)|| <= eps``: on a grid,
+    then by bisection.
 
     No point of the region is farther than ``2 sqrt(p (1 + eps))`` from x in the metric of B.
     """
@@ -99,7 +106,8 @@ def safe_step(B: Array, x: Array, field: Array, eps: float) -> float:
 
 
 def lemma_2_4(B: Array, x: Array, field: Array, penalty: float, eps: float) -> float:
-    """The safe step that Lemma 2.4 proves with ``L_N = 2 beta_1 (2 + 3 eps)``, for ``||h(x)|| <= eps``."""
+    """The safe step that Lemma 2.4 proves with ``L_N = 2 beta_1 (2 + 3 eps)``, for ``||h(x)|| <=
+    eps``."""
     curvature = 2 * np.linalg.eigvalsh(B)[-1] * (2 + 3 * eps)
     pull = penalty * norm(penalty_gradient(B, x)) ** 2
     bend = curvature * norm(field) ** 2
@@ -112,7 +120,8 @@ def natural_gradient(B: Array, x: Array, g: Array) -> Array:
 
 
 def polar(B: Array, y: Array) -> Array:
-    """``y (y^T B y)^{-1/2}`` (15), from ``B^{1/2}``: the nearest point in the norm ``||B^{1/2} .||``."""
+    """``y (y^T B y)^{-1/2}`` (15), from ``B^{1/2}``: the nearest point in the norm ``||B^{1/2}
+    .||``."""
     root = scipy.linalg.sqrtm(B).real
     u, _, vt = np.linalg.svd(root @ y, full_matrices=False)
     return np.linalg.solve(root, u @ vt)
@@ -123,7 +132,13 @@ def cholesky_qr(B: Array, y: Array) -> Array:
     return y @ np.linalg.inv(np.linalg.cholesky(y.T @ B @ y).T)
 
 
-RETRACTIONS = {"polar": polar, "polar-svd": polar, "polar-eigh": polar, "qr": cholesky_qr, "cholesky-qr": cholesky_qr}
+RETRACTIONS = {
+    "polar": polar,
+    "polar-svd": polar,
+    "polar-eigh": polar,
+    "qr": cholesky_qr,
+    "cholesky-qr": cholesky_qr,
+}
 
 
 def augmented_gradient(B: Array, x: Array, g: Array, penalty: float) -> Array:
@@ -132,7 +147,14 @@ def augmented_gradient(B: Array, x: Array, g: Array, penalty: float) -> Array:
 
 
 def landing(
-    B: Array, gradient: Gradient, x0: Array, step: float, penalty: float, iterations: int, direction: str, eps: float | None
+    B: Array,
+    gradient: Gradient,
+    x0: Array,
+    step: float,
+    penalty: float,
+    iterations: int,
+    direction: str,
+    eps: float | None,
 ) -> Array:
     """``x+ = x - eta Lambda(x)`` (8), with safe steps where ``eps`` is given."""
     x = x0
@@ -142,7 +164,15 @@ def landing(
     return x
 
 
-def rgd(B: Array, gradient: Gradient, x0: Array, step: float, iterations: int, metric: str, retraction: str) -> Array:
+def rgd(
+    B: Array,
+    gradient: Gradient,
+    x0: Array,
+    step: float,
+    iterations: int,
+    metric: str,
+    retraction: str,
+) -> Array:
     """``x+ = R_x(-eta grad f(x))``."""
     direction = {"natural": natural_gradient, "euclidean": riemannian}[metric]
     x = x0
@@ -151,7 +181,9 @@ def rgd(B: Array, gradient: Gradient, x0: Array, step: float, iterations: int, m
     return x
 
 
-def plam(B: Array, gradient: Gradient, x0: Array, step: float, penalty: float, iterations: int) -> Array:
+def plam(
+    B: Array, gradient: Gradient, x0: Array, step: float, penalty: float, iterations: int
+) -> Array:
     """``x+ = x - eta (g - B x sym(x^T g) + beta B x (x^T B x - I))``."""
     x = x0
     for _ in range(iterations):
@@ -159,7 +191,9 @@ def plam(B: Array, gradient: Gradient, x0: Array, step: float, penalty: float, i
     return x
 
 
-def pcal(B: Array, gradient: Gradient, x0: Array, step: float, penalty: float, iterations: int) -> Array:
+def pcal(
+    B: Array, gradient: Gradient, x0: Array, step: float, penalty: float, iterations: int
+) -> Array:
     """PLAM's step of every column along the sphere ``x_j^T B x_j = 1``, and back to it."""
     x = x0
     for _ in range(iterations):
@@ -175,9 +209,12 @@ def pcal(B: Array, gradient: Gradient, x0: Array, step: float, penalty: float, i
 
 
 def barzilai_borwein(points: list[Array], fields: list[Array], metric: Array) -> list[float]:
-    """The alternating steps after each iteration, in the inner product ``tr(u^T metric v)``: long first, then short, ..."""
+    """The alternating steps after each iteration, in the inner product ``tr(u^T metric v)``: long
+    first, then short, ..."""
     steps = []
-    for k, ((x, y), (f, g)) in enumerate(zip(pairwise(points), pairwise(fields), strict=True), start=1):
+    for k, ((x, y), (f, g)) in enumerate(
+        zip(pairwise(points), pairwise(fields), strict=True), start=1
+    ):
         s, z = y - x, g - f
         ss, sz, zz = (float(np.sum(a * (metric @ b))) for a, b in ((s, s), (s, z), (z, z)))
         steps.append(ss / abs(sz) if k % 2 == 1 else abs(sz) / zz)

@@ -1,7 +1,9 @@
-"""JOBCD of paper 001, and its rivals CSDM, ADMM and UMCM (appendix F), formula by formula: dense matrices, nothing of the package.
+"""JOBCD of paper 001, and its rivals CSDM, ADMM and UMCM (appendix F), formula by formula: dense
+matrices, nothing of the package.
 
-The subproblem is solved as a quartic in z = exp(mu) or z = exp(i theta), by the roots of a companion matrix: another way than the
-package's. Functions of the rivals take a value f or a gradient G of f as a function of x, and J as a matrix.
+The subproblem is solved as a quartic in z = exp(mu) or z = exp(i theta), by the roots of a
+companion matrix: another way than the package's. Functions of the rivals take a value f or a
+gradient G of f as a function of x, and J as a matrix.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ def minimiser(P: Array, Q: Array, signs: tuple[float, float]) -> Array:
     swap, turn = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[0.0, -1.0], [1.0, 0.0]])
     hyperbolic = signs[0] != signs[1]
     families = (
-        ((np.eye(2), swap), (np.diag([-1.0, 1.0]), turn)) if hyperbolic else ((np.eye(2), turn), (np.diag([1.0, -1.0]), swap))
+        ((np.eye(2), swap), (np.diag([-1.0, 1.0]), turn))
+        if hyperbolic
+        else ((np.eye(2), turn), (np.diag([1.0, -1.0]), swap))
     )
     candidates = []
     for one, two in families:
@@ -41,15 +45,25 @@ def minimiser(P: Array, Q: Array, signs: tuple[float, float]) -> Array:
             for z in np.real(np.roots([w + d, a + b, 0.0, -(a - b), -(w - d)])):
                 if z != 0.0:
                     candidates.append((z + 1.0 / z) / 2.0 * one + (z - 1.0 / z) / 2.0 * two)
-        else:  # -a sin + b cos - (q - e) sin(2 theta) + d cos(2 theta) = 0 in z = exp(i theta), times 2 z^2
+        # -a sin + b cos - (q - e) sin(2 theta) + d cos(2 theta) = 0 in z = exp(i theta), times 2
+        # z^2
+        else:
             roots = np.roots([d + 1j * (q - e), b + 1j * a, 0.0, b - 1j * a, d - 1j * (q - e)])
             for theta in (0.0, np.pi, *np.angle(roots)):
                 candidates.append(np.cos(theta) * one + np.sin(theta) * two)
     return min(candidates, key=lambda v: float(0.5 * vec(v) @ Q @ vec(v) + (v * P).sum()))
 
 
-def step(x: Array, gradient: Array, pairs: Sequence[Pair], signs: Array, theta: float, quadratic: Sequence[Array]) -> Array:
-    """x after the disjoint pairs B have been multiplied by their V, with Q of each; (6) and (12)."""
+def step(
+    x: Array,
+    gradient: Array,
+    pairs: Sequence[Pair],
+    signs: Array,
+    theta: float,
+    quadratic: Sequence[Array],
+) -> Array:
+    """x after the disjoint pairs B have been multiplied by their V, with Q of each; (6) and
+    (12)."""
     after = x.copy()
     for (i, j), q in zip(pairs, quadratic, strict=True):
         rows = [i, j]
@@ -97,12 +111,15 @@ def blocks(m: Array, p: int) -> Array:
 
 
 def csdm_slopes(U: Array, V: Array, mu: Array, G: Array, p: int) -> tuple[Array, Array, Array]:
-    """Of f(U H V^T) along U A, V A (A skew and block-diagonal) and mu: left-trivialised gradients."""
+    """Of f(U H V^T) along U A, V A (A skew and block-diagonal) and mu: left-trivialised
+    gradients."""
     n, H = len(U), hyperbolic(mu, p, len(U) - p)
     T = U.T @ G @ V
     slope = np.empty(len(mu))
     for i in range(len(mu)):
-        slope[i] = np.sinh(mu[i]) * (T[i, i] + T[p + i, p + i]) + np.cosh(mu[i]) * (T[i, p + i] + T[p + i, i])
+        slope[i] = np.sinh(mu[i]) * (T[i, i] + T[p + i, p + i]) + np.cosh(mu[i]) * (
+            T[i, p + i] + T[p + i, i]
+        )
     assert H.shape == (n, n)
     return blocks(skew(T @ H.T), p), blocks(skew(T.T @ H), p), slope
 
@@ -118,11 +135,17 @@ def adagrad(slope: Array, squares: Array, rate: float) -> Array:
     return rate * slope / (np.sqrt(squares) + 1e-10)
 
 
-def lagrangian(value: float, X: Array, Y: Array, Z: Array, W: Array, J: Array, beta: float) -> float:
+def lagrangian(
+    value: float, X: Array, Y: Array, Z: Array, W: Array, J: Array, beta: float
+) -> float:
     """L(X, Y; Z, W), f(X) replaced by a value."""
     first, second = X.T @ Y - J, J @ X - Y
     return float(
-        value + (first * Z).sum() + (second * W).sum() + beta / 2 * (first * first).sum() + beta / 2 * (second * second).sum()
+        value
+        + (first * Z).sum()
+        + (second * W).sum()
+        + beta / 2 * (first * first).sum()
+        + beta / 2 * (second * second).sum()
     )
 
 
@@ -131,7 +154,9 @@ def majorised(X: Array, X0: Array, G0: Array, length: float) -> float:
     return float(((X - X0) * G0).sum() + length / 2 * ((X - X0) ** 2).sum())
 
 
-def admm(X: Array, Y: Array, Z: Array, W: Array, gradient: Gradient, J: Array, length: float, beta: float) -> tuple[Array, ...]:
+def admm(
+    X: Array, Y: Array, Z: Array, W: Array, gradient: Gradient, J: Array, length: float, beta: float
+) -> tuple[Array, ...]:
     """An iteration; the printed formulas with their slips mended."""
     one = np.eye(len(X))
     left = np.linalg.inv(length * one + beta * (Y @ Y.T + one))

@@ -1,8 +1,10 @@
-"""Sun, Chen, Garcia, Shahrampour, "Global convergence of decentralized retraction-free optimization", formula by formula.
+"""Sun, Chen, Garcia, Shahrampour, "Global convergence of decentralized retraction-free
+optimization", formula by formula.
 
-Loops over agents, dense matrices, the d x d matrices of the formulas; nothing is shared with the package under test. ``x`` is
-``(d, r)`` for one agent and ``(n, d, r)``, or a list of points, for a network; ``W`` is ``(n, n)``; norms are Frobenius norms.
-Numbers in parentheses are the paper's equations.
+Loops over agents, dense matrices, the d x d matrices of the formulas; nothing is shared with the
+package under test. ``x`` is ``(d, r)`` for one agent and ``(n, d, r)``, or a list of points, for a
+network; ``W`` is ``(n, n)``; norms are Frobenius norms. Numbers in parentheses are the paper's
+equations.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ def sym(a: Array) -> Array:
 
 
 def polar(y: Array) -> Array:
-    """``y (y^T y)^{-1/2}``, the nearest point of St(d, r), from the singular value decomposition."""
+    """``y (y^T y)^{-1/2}``, the nearest point of St(d, r), from the singular value
+    decomposition."""
     u, _, vt = np.linalg.svd(y, full_matrices=False)
     return u @ vt
 
@@ -83,27 +86,43 @@ def pca_gradient(a: Array, x: Array) -> Array:
 
 
 def check_decay(pooled_gram: Array, ratio: float) -> None:
-    """Asserts that the eigenvalues of ``sum_i A_i^T A_i``, largest first, decay by ``ratio`` from each to the next."""
+    """Asserts that the eigenvalues of ``sum_i A_i^T A_i``, largest first, decay by ``ratio`` from
+    each to the next."""
     eigenvalues = np.linalg.eigvalsh(pooled_gram)[::-1]
     np.testing.assert_allclose(eigenvalues[1:] / eigenvalues[:-1], ratio, rtol=1e-9)
 
 
-def landing_safe_step(x: Array, direction: Array, penalty: float, eps: float, g: float | None = None) -> float:
-    """eta_max of Landing (Ablin, Vary, Gao, Absil 2023): keeps ``||x^T x - I|| <= eps``; at most ``1/(2 penalty)``.
+def landing_safe_step(
+    x: Array, direction: Array, penalty: float, eps: float, g: float | None = None
+) -> float:
+    """eta_max of Landing (Ablin, Vary, Gao, Absil 2023): keeps ``||x^T x - I|| <= eps``; at most
+    ``1/(2 penalty)``.
 
-    ``g`` bounds the norm of the landing field ``direction``; by default it is that norm. ``penalty`` must be positive.
+    ``g`` bounds the norm of the landing field ``direction``; by default it is that norm.
+    ``penalty`` must be positive.
     """
     d = infeasibility(x)
     g = norm(direction) if g is None else g
     cap = 1 / (2 * penalty)
     inward = penalty * d * (1 - d)
-    return cap if g == 0 else float(min(cap, (inward + np.sqrt(inward**2 + g**2 * max(eps - d, 0.0))) / g**2))
+    return (
+        cap
+        if g == 0
+        else float(min(cap, (inward + np.sqrt(inward**2 + g**2 * max(eps - d, 0.0))) / g**2))
+    )
 
 
 def push_pull(
-    gradients: Sequence[Gradient], A: Array, B: Array, x0: Array, step_size: float, penalty: float, iterations: int
+    gradients: Sequence[Gradient],
+    A: Array,
+    B: Array,
+    x0: Array,
+    step_size: float,
+    penalty: float,
+    iterations: int,
 ) -> tuple[Array, Array]:
-    """Pu, Shi, Xu, Nedic 2021, for landing fields: points and trackers, ``(n, d, r)``, agent i hearing j where A[i, j] > 0."""
+    """Pu, Shi, Xu, Nedic 2021, for landing fields: points and trackers, ``(n, d, r)``, agent i
+    hearing j where A[i, j] > 0."""
     n = len(gradients)
     x = [x0 for _ in range(n)]
     fields = [landing_field(x0, g(x0), penalty) for g in gradients]
@@ -119,17 +138,26 @@ def push_pull(
 
 
 def tracking_limit(lambda_2: float, lambda_min: float, order: Order) -> float:
-    """The bound u on (step size) * (curvature) for gradient tracking, capped at 2; the extreme eigenvalues of W decide it."""
+    """The bound u on (step size) * (curvature) for gradient tracking, capped at 2; the extreme
+    eigenvalues of W decide it."""
     if order == "combine-then-adapt":
         return min(2.0, (1 + lambda_min) ** 2 / 2)
     return min([2.0] + [(1 + w) ** 2 / (2 * w**2) for w in (lambda_2, lambda_min) if w != 0])
 
 
 def auto_constants(
-    L: Sequence[float] | Array, x0: Array, gradients: Points, lambda_2: float, lambda_min: float, order: Order
+    L: Sequence[float] | Array,
+    x0: Array,
+    gradients: Points,
+    lambda_2: float,
+    lambda_min: float,
+    order: Order,
 ) -> tuple[float, float]:
-    """The automatic ``(step_size, penalty)`` from the agents' Lipschitz constants ``L`` and ``gradients`` at ``x0``."""
-    curvatures = [max(float(L[i]), float(np.linalg.norm(gradients[i], ord=2))) for i in range(len(L))]
+    """The automatic ``(step_size, penalty)`` from the agents' Lipschitz constants ``L`` and
+    ``gradients`` at ``x0``."""
+    curvatures = [
+        max(float(L[i]), float(np.linalg.norm(gradients[i], ord=2))) for i in range(len(L))
+    ]
     u = tracking_limit(lambda_2, lambda_min, order)
     c = min((0.5 if order == "combine-then-adapt" else 0.35) * u, float(np.sqrt(1 - lambda_2)))
     alpha = 2 * c / (sum(curvature**4 for curvature in curvatures) / len(curvatures)) ** 0.25
@@ -144,17 +172,23 @@ def metrics(
     landing: Points | None = None,
     penalty: ArrayLike | None = None,
 ) -> dict[str, float]:
-    """The metrics by name at the points ``x``; ``local_gradient_sum`` uses the canonical gradient (3), as Figure 1 does.
+    """The metrics by name at the points ``x``; ``local_gradient_sum`` uses the canonical gradient
+    (3), as Figure 1 does.
 
-    ``landing`` has the fields ``Lambda_i(x_i)`` that the tracker follows, by default those of ``penalty`` (one or n numbers);
-    ``landing_norm`` needs ``penalty``, ``tracking_error`` needs ``tracker`` and one of the two.
+    ``landing`` has the fields ``Lambda_i(x_i)`` that the tracker follows, by default those of
+    ``penalty`` (one or n numbers); ``landing_norm`` needs ``penalty``, ``tracking_error`` needs
+    ``tracker`` and one of the two.
     """
     n, xbar = len(x), mean(x)
     xhat = polar(xbar)
     out = {
         "objective": sum(values[i](xhat) for i in range(n)) / n,
-        "gradient_norm": norm(tangent_projection(xhat, mean([gradients[i](xhat) for i in range(n)]))),
-        "local_gradient_sum": sum(norm(canonical_gradient(x[i], gradients[i](x[i]))) for i in range(n)),
+        "gradient_norm": norm(
+            tangent_projection(xhat, mean([gradients[i](xhat) for i in range(n)]))
+        ),
+        "local_gradient_sum": sum(
+            norm(canonical_gradient(x[i], gradients[i](x[i]))) for i in range(n)
+        ),
         "consensus_error": sum(norm(x[i] - xbar) for i in range(n)),
         "consensus_rms": float(np.sqrt(sum(norm(x[i] - xhat) ** 2 for i in range(n)) / n)),
         "distance_to_manifold": sum(norm(x[i] - polar(x[i])) for i in range(n)),
@@ -162,7 +196,9 @@ def metrics(
     }
     if penalty is not None:
         lam = np.broadcast_to(np.asarray(penalty, dtype=np.float64), (n,))
-        out["landing_norm"] = norm(mean([landing_field(xbar, gradients[i](xbar), float(lam[i])) for i in range(n)]))
+        out["landing_norm"] = norm(
+            mean([landing_field(xbar, gradients[i](xbar), float(lam[i])) for i in range(n)])
+        )
         if landing is None:
             landing = [landing_field(x[i], gradients[i](x[i]), float(lam[i])) for i in range(n)]
     if tracker is not None and landing is not None:
@@ -171,7 +207,8 @@ def metrics(
 
 
 def conjugate_gradients(gradient: Gradient, x0: Array, steps: Sequence[float]) -> list[Array]:
-    """``x+ = polar(x + a d)``, ``d+ = -z+ + beta P(d)`` with the hybrid ``beta`` of Hestenes-Stiefel and Dai-Yuan, given steps."""
+    """``x+ = polar(x + a d)``, ``d+ = -z+ + beta P(d)`` with the hybrid ``beta`` of
+    Hestenes-Stiefel and Dai-Yuan, given steps."""
     x, z = x0, tangent_projection(x0, gradient(x0))
     d, points = -z, [x0]
     for step in steps:
@@ -185,7 +222,8 @@ def conjugate_gradients(gradient: Gradient, x0: Array, steps: Sequence[float]) -
 
 
 def lbfgs(gradient: Gradient, x0: Array, steps: Sequence[float], memory: int) -> list[Array]:
-    """``x+ = polar(x + a d)``, ``d+ = -P(H z)``, ``H`` formed by BFGS updates with the last pairs, given steps."""
+    """``x+ = polar(x + a d)``, ``d+ = -P(H z)``, ``H`` formed by BFGS updates with the last pairs,
+    given steps."""
     x, z = x0, tangent_projection(x0, gradient(x0))
     d, points = -z, [x0]
     pairs: list[tuple[Array, Array]] = []

@@ -1,7 +1,8 @@
-"""Cheung, Wang, Yue, So, "Randomized submanifold subgradient method for optimization over Stiefel manifolds", formula by formula.
+"""Cheung, Wang, Yue, So, "Randomized submanifold subgradient method for optimization over Stiefel
+manifolds", formula by formula.
 
-One agent, ``x`` is ``(n, p)``; d x d matrices are formed, and nothing is shared with the package under test. Numbers in parentheses
-are the equations of the paper's first version.
+One agent, ``x`` is ``(n, p)``; d x d matrices are formed, and nothing is shared with the package
+under test. Numbers in parentheses are the equations of the paper's first version.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def rssm(gradient: Gradient, x: Array, steps: Sequence[float], columns: Sequence
     return x
 
 
-def rsm(gradient: Gradient, x: Array, steps: Sequence[float], retract: Callable[[Array], Array] = polar) -> Array:
+def rsm(
+    gradient: Gradient, x: Array, steps: Sequence[float], retract: Callable[[Array], Array] = polar
+) -> Array:
     """The Riemannian subgradient method."""
     for step in steps:
         x = retract(x - step * tangent_projection(x, gradient(x)))

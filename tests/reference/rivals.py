@@ -1,9 +1,12 @@
-"""The methods that DRFGT is compared with, formula by formula: loops over agents, dense matrices, nothing of the package.
+"""The methods that DRFGT is compared with, formula by formula: loops over agents, dense matrices,
+nothing of the package.
 
-Every method is ``method(gradients, mixing, x0, step_size, ..., iterations)`` and returns a `Trajectory`. ``gradients(i, k, x)`` is
-agent i's Euclidean gradient at ``x`` (d, r) from its samples of iteration k (`full` makes one of plain functions); ``mixing`` is
-the dense matrix of an exchange: W itself, or `power` or `chebyshev` of it; ``x0`` is common (d, r) or one start for each
-agent (n, d, r); ``step_size`` is a number, a list or a function of k: the step that leads from iterate k to iterate k + 1.
+Every method is ``method(gradients, mixing, x0, step_size, ..., iterations)`` and returns a
+`Trajectory`. ``gradients(i, k, x)`` is agent i's Euclidean gradient at ``x`` (d, r) from its
+samples of iteration k (`full` makes one of plain functions); ``mixing`` is the dense matrix of an
+exchange: W itself, or `power` or `chebyshev` of it; ``x0`` is common (d, r) or one start for each
+agent (n, d, r); ``step_size`` is a number, a list or a function of k: the step that leads from
+iterate k to iterate k + 1.
 
 DRGTA, DRSGD       Chen, Garcia, Hong, Shahrampour, "Decentralized Riemannian gradient descent on the Stiefel manifold", ICML 2021
 DESTINY            Wang, Liu, "Decentralized optimization over the Stiefel manifold by an approximate augmented Lagrangian
@@ -26,7 +29,15 @@ import numpy as np
 from numpy.polynomial.chebyshev import Chebyshev
 from numpy.typing import ArrayLike
 
-from tests.reference.naive import Array, Gradient, Order, landing_field, polar, sym, tangent_projection
+from tests.reference.naive import (
+    Array,
+    Gradient,
+    Order,
+    landing_field,
+    polar,
+    sym,
+    tangent_projection,
+)
 
 Gradients = Callable[[int, int, Array], Array]
 Steps = float | Array | Sequence[float] | Callable[[int], float]
@@ -62,7 +73,10 @@ def step_at(step_size: Steps, k: int) -> Any:
 def combine(mixing: Array, points: Iterates) -> Iterates:
     """``sum_j mixing_ij points_j`` for every agent i."""
     n = len(points)
-    return [sum((mixing[i, j] * points[j] for j in range(n)), np.zeros_like(points[i])) for i in range(n)]
+    return [
+        sum((mixing[i, j] * points[j] for j in range(n)), np.zeros_like(points[i]))
+        for i in range(n)
+    ]
 
 
 def starts(x0: Array, mixing: Array) -> Iterates:
@@ -71,7 +85,10 @@ def starts(x0: Array, mixing: Array) -> Iterates:
 
 
 def trajectory(
-    x: Iterates, tracker: Iterates, step: Callable[[int, Iterates, Iterates], tuple[Iterates, Iterates]], iterations: int
+    x: Iterates,
+    tracker: Iterates,
+    step: Callable[[int, Iterates, Iterates], tuple[Iterates, Iterates]],
+    iterations: int,
 ) -> Trajectory:
     """``(x, tracker) <- step(k, x, tracker)`` for k = 0, 1, ..."""
     points, trackers = [x], [tracker]
@@ -97,7 +114,8 @@ def power(W: Array, rounds: int) -> Array:
 
 
 def chebyshev_polynomial(low: float, high: float, rounds: int) -> Callable[[Array], Array]:
-    """``P(w) = T_t(z(w)) / T_t(z(1))``, ``z`` the linear map of [low, high] onto [-1, 1]; least there of degree t with P(1) = 1."""
+    """``P(w) = T_t(z(w)) / T_t(z(1))``, ``z`` the linear map of [low, high] onto [-1, 1]; least
+    there of degree t with P(1) = 1."""
     if high == low:
         return lambda w: ((w - low) / (1 - low)) ** rounds
     T = Chebyshev.basis(rounds, domain=(low, high))
@@ -105,7 +123,8 @@ def chebyshev_polynomial(low: float, high: float, rounds: int) -> Callable[[Arra
 
 
 def chebyshev(W: Array, rounds: int) -> Array:
-    """The Chebyshev polynomial for the interval of W's eigenvalues other than the simple 1, at W."""
+    """The Chebyshev polynomial for the interval of W's eigenvalues other than the simple 1, at
+    W."""
     eigenvalues = np.linalg.eigvalsh(W)[:-1]
     low, high = (float(eigenvalues[0]), float(eigenvalues[-1])) if len(W) > 1 else (0.0, 0.0)
     return spectral(W, chebyshev_polynomial(low, high if high - low > 1e-12 else low, rounds))
@@ -147,16 +166,22 @@ def dissolved_point(x: Array) -> Array:
 
 
 def dissolved_field(gradients: Gradients, penalty: float, variant: Variant = "direct") -> Gradients:
-    """``G (3I - x^T x)/2 - x sym(x^T G) + penalty x (x^T x - I)``, G at `dissolved_point` ("dissolved") or x ("direct")."""
+    """``G (3I - x^T x)/2 - x sym(x^T G) + penalty x (x^T x - I)``, G at `dissolved_point`
+    ("dissolved") or x ("direct")."""
 
     def field(i: int, k: int, x: Array) -> Array:
-        g, eye = gradients(i, k, dissolved_point(x) if variant == "dissolved" else x), np.eye(x.shape[1])
+        g, eye = (
+            gradients(i, k, dissolved_point(x) if variant == "dissolved" else x),
+            np.eye(x.shape[1]),
+        )
         return g @ (3 * eye - x.T @ x) / 2 - x @ sym(x.T @ g) + penalty * x @ (x.T @ x - eye)
 
     return field
 
 
-def descent(field: Gradients, mixing: Array, x0: Array, step_size: Steps, iterations: int) -> Trajectory:
+def descent(
+    field: Gradients, mixing: Array, x0: Array, step_size: Steps, iterations: int
+) -> Trajectory:
     """``x_i+ = sum_j mixing_ij x_j - a_k field_i(x_i)``."""
     x = starts(x0, mixing)
     agents = range(len(x))
@@ -170,12 +195,18 @@ def descent(field: Gradients, mixing: Array, x0: Array, step_size: Steps, iterat
 
 
 def tracking(
-    field: Gradients, mixing: Array, x0: Array, step_size: Steps, iterations: int, order: Order = "combine-then-adapt"
+    field: Gradients,
+    mixing: Array,
+    x0: Array,
+    step_size: Steps,
+    iterations: int,
+    order: Order = "combine-then-adapt",
 ) -> Trajectory:
     """Gradient tracking of any field.
 
-    combine-then-adapt: ``x_i+ = sum_j mixing_ij x_j - a_k y_i``, ``y_i+ = sum_j mixing_ij y_j + field_i(x_i+) - field_i(x_i)``;
-    adapt-then-combine: ``x_i+ = sum_j mixing_ij (x_j - a_k y_j)``, ``y_i+ = sum_j mixing_ij (y_j + field_j(x_j+) - field_j(x_j))``.
+    combine-then-adapt: ``x_i+ = sum_j mixing_ij x_j - a_k y_i``, ``y_i+ = sum_j mixing_ij y_j +
+    field_i(x_i+) - field_i(x_i)``; adapt-then-combine: ``x_i+ = sum_j mixing_ij (x_j - a_k y_j)``,
+    ``y_i+ = sum_j mixing_ij (y_j + field_j(x_j+) - field_j(x_j))``.
     """
     x = starts(x0, mixing)
     agents = range(len(x))
@@ -207,7 +238,9 @@ def descending(field: Callable[..., Gradients]) -> Method:
 def tracked(field: Callable[..., Gradients]) -> Method:
     """Tracking of a field that has settings."""
 
-    def method(gradients: Gradients, *given: Any, order: Order = "combine-then-adapt", **settings: Any) -> Trajectory:
+    def method(
+        gradients: Gradients, *given: Any, order: Order = "combine-then-adapt", **settings: Any
+    ) -> Trajectory:
         return partial(tracking, order=order)(field(gradients, **settings), *given)
 
     return method
@@ -226,7 +259,8 @@ def on_manifold(
     step_size: Steps,
     iterations: int,
 ) -> Trajectory:
-    """``x_i+ = move(x_i, sum_j mixing_ij x_j, a_k P_{x_i}(y_i))`` with y_i = g_i, g_i = P_{x_i}(G_i(x_i)).
+    """``x_i+ = move(x_i, sum_j mixing_ij x_j, a_k P_{x_i}(y_i))`` with y_i = g_i, g_i =
+    P_{x_i}(G_i(x_i)).
 
     Where it ``tracks``, ``y_i+ = sum_j mixing_ij y_j + g_i(x_i+) - g_i(x_i)``.
     """
@@ -244,9 +278,16 @@ def on_manifold(
     return trajectory(x, [field(i, 0, x[i]) for i in agents], step, iterations)
 
 
-def retracting(tracks: bool, *given: Any, consensus_step: float = 1.0, retract: Factor = polar) -> Trajectory:
-    """``x_i+ = retract(x_i + consensus_step P_{x_i}(sum_j mixing_ij x_j - x_i) - d_i)``: DRSGD, and DRGTA where it tracks."""
-    return on_manifold(tracks, lambda x, c, d: retract(x + consensus_step * tangent_projection(x, c - x) - d), *given)
+def retracting(
+    tracks: bool, *given: Any, consensus_step: float = 1.0, retract: Factor = polar
+) -> Trajectory:
+    """``x_i+ = retract(x_i + consensus_step P_{x_i}(sum_j mixing_ij x_j - x_i) - d_i)``: DRSGD, and
+    DRGTA where it tracks."""
+    return on_manifold(
+        tracks,
+        lambda x, c, d: retract(x + consensus_step * tangent_projection(x, c - x) - d),
+        *given,
+    )
 
 
 def projecting(tracks: bool, *given: Any) -> Trajectory:
@@ -258,8 +299,16 @@ drsgd, drgta = partial(retracting, False), partial(retracting, True)
 dprgd, dprgt = partial(projecting, False), partial(projecting, True)
 
 
-def extra(field: Gradients, W: Array, x0: Array, step_size: float, iterations: int, project: Factor | None = None) -> Trajectory:
-    """``x+ = project(W x + s)``, ``s+ = s + (W - V) x - a (field(x+) - field(x))``, ``V = (I + W)/2``; ``s(0) = -a field(x)``."""
+def extra(
+    field: Gradients,
+    W: Array,
+    x0: Array,
+    step_size: float,
+    iterations: int,
+    project: Factor | None = None,
+) -> Trajectory:
+    """``x+ = project(W x + s)``, ``s+ = s + (W - V) x - a (field(x+) - field(x))``, ``V = (I +
+    W)/2``; ``s(0) = -a field(x)``."""
     x = starts(x0, W)
     agents = range(len(x))
     difference = W - (np.eye(len(W)) + W) / 2
@@ -273,28 +322,39 @@ def extra(field: Gradients, W: Array, x0: Array, step_size: float, iterations: i
     return trajectory(x, [-step_size * field(i, 0, x[i]) for i in agents], step, iterations)
 
 
-def rextra(gradients: Gradients, W: Array, x0: Array, step_size: float, iterations: int) -> Trajectory:
+def rextra(
+    gradients: Gradients, W: Array, x0: Array, step_size: float, iterations: int
+) -> Trajectory:
     """EXTRA with the Riemannian gradient and the projection ``polar``."""
     return extra(riemannian_field(gradients), W, x0, step_size, iterations, polar)
 
 
-def rfextra(gradients: Gradients, W: Array, x0: Array, step_size: float, iterations: int, penalty: float) -> Trajectory:
+def rfextra(
+    gradients: Gradients, W: Array, x0: Array, step_size: float, iterations: int, penalty: float
+) -> Trajectory:
     """EXTRA with the landing field, without a projection."""
     return extra(canonical_landing_field(gradients, penalty), W, x0, step_size, iterations)
 
 
 def adjusted(q: Array, x0: Array) -> Array:
-    """DeEPCA's SignAdjust: each column of ``q`` turned to have a nonnegative inner product with that of ``x0``."""
+    """DeEPCA's SignAdjust: each column of ``q`` turned to have a nonnegative inner product with
+    that of ``x0``."""
     return np.array(q * np.where((q * x0).sum(axis=0) < 0, -1.0, 1.0))
 
 
 def deepca(
-    covariances: Sequence[Array], mixing: Array, x0: Array, iterations: int, signs: Literal["start", "positive"] = "start"
+    covariances: Sequence[Array],
+    mixing: Array,
+    x0: Array,
+    iterations: int,
+    signs: Literal["start", "positive"] = "start",
 ) -> Trajectory:
-    """``s_i+ = sum_j mixing_ij (s_j + C_j x_j - C_j x_j(before))``, ``x_i+ = orth(s_i+)``, where ``s_i(0) = x0`` stands for the
-    product before the first as well, so that the first sum is of ``C_j x_0``.
+    """``s_i+ = sum_j mixing_ij (s_j + C_j x_j - C_j x_j(before))``, ``x_i+ = orth(s_i+)``, where
+    ``s_i(0) = x0`` stands for the product before the first as well, so that the first sum is of
+    ``C_j x_0``.
 
-    orth is the QR factor with its columns' signs chosen by `adjusted` (the paper's) or by a positive diagonal.
+    orth is the QR factor with its columns' signs chosen by `adjusted` (the paper's) or by a
+    positive diagonal.
     """
     agents = range(len(covariances))
     x = starts(x0, mixing)

@@ -1,7 +1,8 @@
-"""The averaging operator, the adaptive proximal map and the surrogate measure of stationarity of RSSM's analysis.
+"""The averaging operator, the adaptive proximal map and the surrogate measure of stationarity of
+RSSM's analysis.
 
-Cheung, Wang, Yue, So, "Randomized submanifold subgradient method for optimization over Stiefel manifolds", first version (paper
-000), Section 4, for l >= 2 blocks of the columns of x in St(n, p):
+Cheung, Wang, Yue, So, "Randomized submanifold subgradient method for optimization over Stiefel
+manifolds", first version (paper 000), Section 4, for l >= 2 blocks of the columns of x in St(n, p):
 
     A_x(xi)    = (1/(l - 1)) sum_{i < j} (I - x_{-ij} x_{-ij}^T) xi_ij I_ij^T                (19)
                = x (Q . x^T xi) / (l - 1) + (I - x x^T) xi                                   (20)
@@ -9,12 +10,14 @@ Cheung, Wang, Yue, So, "Randomized submanifold subgradient method for optimizati
     P(x)       = its minimiser                                                               (28)
     Theta(x)   = ||P(x) - x||_F / lam                                                        (29)
 
-Q is l - 1 on diagonal blocks and 1 elsewhere, so A_x has the eigenvalues 1 and 1/(l - 1) (Lemma A.2). The mean over pairs of
-blocks, with which the later version (paper 002) works, is 2/l times that. For lam < 1 / (tau + (2l - 1) L), f tau-weakly convex and
-L-Lipschitz, P(x) is unique, and x is stationary if and only if Theta(x) = 0 (Proposition 4.6).
+Q is l - 1 on diagonal blocks and 1 elsewhere, so A_x has the eigenvalues 1 and 1/(l - 1) (Lemma
+A.2). The mean over pairs of blocks, with which the later version (paper 002) works, is 2/l times
+that. For lam < 1 / (tau + (2l - 1) L), f tau-weakly convex and L-Lipschitz, P(x) is unique, and x
+is stationary if and only if Theta(x) = 0 (Proposition 4.6).
 
-P(x) is found for small problems by a proximal bundle method in the frame of ManPL (Chen and others 2020): f + tau/2 ||.||^2 lies
-above its tangents at the points tried, of whose maximum plus the quadratic terms the minimiser over the tangent space is exact.
+P(x) is found for small problems by a proximal bundle method in the frame of ManPL (Chen and others
+2020): f + tau/2 ||.||^2 lies above its tangents at the points tried, of whose maximum plus the
+quadratic terms the minimiser over the tangent space is exact.
 """
 
 from __future__ import annotations
@@ -40,7 +43,8 @@ class Averaging:
     blocks: tuple[Index, ...]
 
     def _weighted(self, xi: Array, weight: float) -> Array:
-        """xi with its part x B, B = x^T xi outside the diagonal blocks, multiplied by ``weight``."""
+        """xi with its part x B, B = x^T xi outside the diagonal blocks, multiplied by
+        ``weight``."""
         outside: Array = self.x.T @ xi
         for block in self.blocks:
             outside[np.ix_(block, block)] = 0.0
@@ -72,7 +76,8 @@ class Proximal(NamedTuple):
     envelope: float  # f_lam(x), at that point
     stationarity: float  # Theta(x) = ||P(x) - x||_F / lam
     subgradient: Array
-    """``(n, p)``: a convex combination of subgradients near P(x) whose tangent part nearly cancels A_x^{-1}(P(x) - x) / lam."""
+    """``(n, p)``: a convex combination of subgradients near P(x) whose tangent part nearly cancels
+    A_x^{-1}(P(x) - x) / lam."""
     residual: float  # the norm of what is left of the two
 
 
@@ -81,8 +86,11 @@ def largest_parameter(blocks: int, weak_convexity: float, lipschitz_value: float
     return 1.0 / (weak_convexity + (2 * blocks - 1) * lipschitz_value)
 
 
-def surrogate_stationarity(problem: Any, x: Array, blocks: Sequence[Index], parameter: float | None = None) -> Proximal:
-    """P(x) and Theta(x) for a small problem of one agent that is `WeaklyConvex`; lam is half of `largest_parameter` by default."""
+def surrogate_stationarity(
+    problem: Any, x: Array, blocks: Sequence[Index], parameter: float | None = None
+) -> Proximal:
+    """P(x) and Theta(x) for a small problem of one agent that is `WeaklyConvex`; lam is half of
+    `largest_parameter` by default."""
     tau, steep = float(problem.weak_convexity[0]), float(problem.lipschitz_value[0])
     if parameter is None:
         parameter = 0.5 * largest_parameter(len(blocks), tau, steep)
@@ -107,7 +115,8 @@ def proximal(
 ) -> Proximal:
     """P(x) (28) for the x of ``averaging``, by cutting planes; for np of at most some hundreds.
 
-    The tolerance is that of Theta, relative to 1 + Theta, as far as the last digits of f allow: about 2e-7 sqrt((1 + |f|) / lam).
+    The tolerance is that of Theta, relative to 1 + Theta, as far as the last digits of f allow:
+    about 2e-7 sqrt((1 + |f|) / lam).
     """
     lam, tau, x = parameter, weak_convexity, averaging.x
     model = _Planes(value, subgradient, tau)
@@ -132,7 +141,11 @@ def proximal(
             left = combined - tau * y + averaging.inverse(y - x) / lam
             residual = float(np.linalg.norm(basis @ left.ravel()))
             return Proximal(y, objective, theta, combined - tau * y, residual)
-        ahead = model.touch(y + step) + quadratic(y + step) + 0.5 * curvature * float((step * step).sum())
+        ahead = (
+            model.touch(y + step)
+            + quadratic(y + step)
+            + 0.5 * curvature * float((step * step).sum())
+        )
         landed = polar(y + step)
         there = model.touch(landed) + quadratic(landed)
         before = -np.inf
@@ -142,7 +155,9 @@ def proximal(
             curvature *= 4.0  # the planes are right, the tangent space is not
         else:
             before = bound
-    raise AssertionError(f"{iterations} cutting planes are not enough for a tolerance of {tolerance:g}")
+    raise AssertionError(
+        f"{iterations} cutting planes are not enough for a tolerance of {tolerance:g}"
+    )
 
 
 class _Planes:
@@ -162,26 +177,35 @@ class _Planes:
         self._slopes.append(slope.ravel())
         return found
 
-    def lowest(self, y: Array, basis: Array, linear: Array, hessian: Array) -> tuple[Array, float, Array]:
-        """The minimiser v of max_j plane_j(y + v basis) + <linear, v> + <v, hessian v> / 2, the minimum, and the slope that does
-        it, a convex combination of the planes'."""
+    def lowest(
+        self, y: Array, basis: Array, linear: Array, hessian: Array
+    ) -> tuple[Array, float, Array]:
+        """The minimiser v of max_j plane_j(y + v basis) + <linear, v> + <v, hessian v> / 2, the
+        minimum, and the slope that does it, a convex combination of the planes'."""
         slopes = np.array(self._slopes)
         heights = np.array(self._offsets) + slopes @ y.ravel()
         inside = slopes @ basis.T
         solved = np.linalg.solve(hessian, np.column_stack((inside.T, linear)))
-        gain = heights - heights.max() - inside @ solved[:, -1]  # of the planes' own size, so that differences keep their digits
+        # of the planes' own size, so that differences keep their digits
+        gain = heights - heights.max() - inside @ solved[:, -1]
         weights, self._support = simplex_minimum(inside @ solved[:, :-1], gain, self._support)
         v: Array = -(solved[:, :-1] @ weights) - solved[:, -1]
         lowest = float(weights @ heights + (weights @ inside + linear) @ v + 0.5 * v @ hessian @ v)
         return v, lowest, (weights @ slopes).reshape(y.shape)
 
 
-def simplex_minimum(quadratic: Array, linear: Array, support: Sequence[int] = ()) -> tuple[Array, list[int]]:
-    """The minimiser of <a, K a> / 2 - <r, a> over the simplex, and where it is positive: an active set method."""
+def simplex_minimum(
+    quadratic: Array, linear: Array, support: Sequence[int] = ()
+) -> tuple[Array, list[int]]:
+    """The minimiser of <a, K a> / 2 - <r, a> over the simplex, and where it is positive: an active
+    set method."""
     size = len(linear)
-    ridge = 1e-13 * (float(np.abs(quadratic).max()) or 1.0)  # where several minimisers are, one of them
+    # where several minimisers are, one of them
+    ridge = 1e-13 * (float(np.abs(quadratic).max()) or 1.0)
     quadratic = quadratic + ridge * np.eye(size)
-    chosen = [j for j in support if j < size] or [int(np.argmax(linear - 0.5 * np.diagonal(quadratic)))]
+    chosen = [j for j in support if j < size] or [
+        int(np.argmax(linear - 0.5 * np.diagonal(quadratic)))
+    ]
     weights = np.zeros(size)
     weights[chosen] = 1.0 / len(chosen)
     scale = 1e-15 * (float(np.abs(linear).max()) + float(np.abs(quadratic).max()))
@@ -202,7 +226,9 @@ def simplex_minimum(quadratic: Array, linear: Array, support: Sequence[int] = ()
         falling = wanted < 0.0
         share = float((now[falling] / (now[falling] - wanted[falling])).min())
         weights[chosen] = now + share * (wanted - now)
-        kept = [j for j, down in zip(chosen, falling, strict=True) if not (down and weights[j] <= 1e-15)]
+        kept = [
+            j for j, down in zip(chosen, falling, strict=True) if not (down and weights[j] <= 1e-15)
+        ]
         weights[[j for j in chosen if j not in kept]] = 0.0
         chosen = kept
     weights /= weights.sum()
@@ -210,7 +236,8 @@ def simplex_minimum(quadratic: Array, linear: Array, support: Sequence[int] = ()
 
 
 def _tangent_basis(y: Array) -> Array:
-    """``(np - p (p + 1) / 2, np)``: an orthonormal basis of the tangent space of St(n, p) at y, flattened."""
+    """``(np - p (p + 1) / 2, np)``: an orthonormal basis of the tangent space of St(n, p) at y,
+    flattened."""
     n, p = y.shape
     normal = np.linalg.qr(y, mode="complete")[0][:, p:]
     vectors = []

@@ -1,4 +1,5 @@
-"""The naive rivals of JOBCD: slopes and minimisers by finite differences, whatever the implementation."""
+"""The naive rivals of JOBCD: slopes and minimisers by finite differences, whatever the
+implementation."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def derivative(f: object, step: float = 1e-6) -> float:
 
 
 def test_each_update_of_admm_is_a_minimiser() -> None:
-    """Of the augmented Lagrangian, f replaced by its majoriser: no derivative, and a convex quadratic function."""
+    """Of the augmented Lagrangian, f replaced by its majoriser: no derivative, and a convex
+    quadratic function."""
     X, Y, Z, W = RNG.standard_normal((4, N, N))
     length, beta = 7.0, 2.5
     X1, Y1, Z1, W1 = naive.admm(X, Y, Z, W, gradient, J, length, beta)

@@ -1,4 +1,5 @@
-"""The naive references themselves: derivatives, limits, and the published forms of their iterations."""
+"""The naive references themselves: derivatives, limits, and the published forms of their
+iterations."""
 
 from __future__ import annotations
 
@@ -30,19 +31,28 @@ def test_gradients_are_those_of_their_values(name: str) -> None:
     """By central differences of smooth functions."""
     a, b = rng(2).standard_normal((9, D)), rng(3).standard_normal((R, 9))
     functions: dict[str, Any] = {
-        "procrustes": (partial(naive.procrustes_value, a, b), partial(naive.procrustes_gradient, a, b)),
+        "procrustes": (
+            partial(naive.procrustes_value, a, b),
+            partial(naive.procrustes_gradient, a, b),
+        ),
         "pca": (partial(naive.pca_value, a), partial(naive.pca_gradient, a)),
-        "penalty": (lambda x: naive.infeasibility(x) ** 2 / 4, lambda x: naive.landing_field(x, np.zeros_like(x), 1.0)),
+        "penalty": (
+            lambda x: naive.infeasibility(x) ** 2 / 4,
+            lambda x: naive.landing_field(x, np.zeros_like(x), 1.0),
+        ),
     }
     value, gradient = functions[name]
     x, u = rng(4).standard_normal((D, R)), 1e-5 * rng(5).standard_normal((D, R))
-    assert value(x + u) - value(x - u) == pytest.approx(2 * float(np.sum(gradient(x) * u)), rel=1e-6)
+    assert value(x + u) - value(x - u) == pytest.approx(
+        2 * float(np.sum(gradient(x) * u)), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("own", [0.05, 0.6, 0.9])
 def test_tracking_limit_is_the_edge_of_stability(order: Order, own: float) -> None:
-    """Tracking the gradients of f_i(x) = x^2/2 is linear; the spectral radius over W's eigenspaces crosses 1 at the limit."""
+    """Tracking the gradients of f_i(x) = x^2/2 is linear; the spectral radius over W's eigenspaces
+    crosses 1 at the limit."""
     eigenvalues = np.linalg.eigvalsh(ring(N, own))
     assert eigenvalues[-1] == pytest.approx(1)
 
@@ -61,8 +71,13 @@ def test_tracking_limit_is_the_edge_of_stability(order: Order, own: float) -> No
 
 
 def test_extra_as_published() -> None:
-    """x(1) = W x(0) - a g(0), x(k+2) = (I + W) x(k+1) - (I + W)/2 x(k) - a (g(k+1) - g(k)), for the gradients H_i x - K_i."""
-    H, K, x0 = rng(22).uniform(1, 3, (N, D, 1)), rng(21).standard_normal((N, D, R)), rng(23).standard_normal((N, D, R))
+    """x(1) = W x(0) - a g(0), x(k+2) = (I + W) x(k+1) - (I + W)/2 x(k) - a (g(k+1) - g(k)), for the
+    gradients H_i x - K_i."""
+    H, K, x0 = (
+        rng(22).uniform(1, 3, (N, D, 1)),
+        rng(21).standard_normal((N, D, R)),
+        rng(23).standard_normal((N, D, R)),
+    )
     W, eye, a = ring(), np.eye(N), 0.1
 
     def mix(A: Array, x: Array) -> Array:

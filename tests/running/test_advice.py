@@ -1,4 +1,5 @@
-"""The end of a run names the tolerances that were missed, and what keeps its points from being an answer."""
+"""The end of a run names the tolerances that were missed, and what keeps its points from being an
+answer."""
 
 from __future__ import annotations
 
@@ -51,7 +52,9 @@ def test_the_end_names_the_tolerance_that_was_missed_and_by_how_much(tmp_path: P
     assert words(resumed, 30) in repr(resumed)
     resumed.save(tmp_path / "run")
     assert load(tmp_path / "run").message == resumed.message
-    assert solve(PCA, "drfgt", RING, iterations=20).message == "stopped at the limit of 20 iterations"
+    assert (
+        solve(PCA, "drfgt", RING, iterations=20).message == "stopped at the limit of 20 iterations"
+    )
 
 
 TIMES = r"\S+ is \S+ times its tolerance of "
@@ -60,10 +63,19 @@ TIMES = r"\S+ is \S+ times its tolerance of "
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        (GradientNorm(1e-6, relative=True), rf"iterations: gradient norm {TIMES}\S+, 1e-06 of its value at the start$"),
+        (
+            GradientNorm(1e-6, relative=True),
+            rf"iterations: gradient norm {TIMES}\S+, 1e-06 of its value at the start$",
+        ),
         (ObjectiveBelow(-1e9), r"iterations: objective -\S+ is above -1e\+09$"),
-        (GradientNorm(1e-6) | Time(1e-9), rf"^stopped at the time limit of 1e-09 s: gradient norm {TIMES}1e-06$"),
-        (LocalMaximum(1e-6, ("gradient",), every=4), rf"iterations: local gradient {TIMES}1e-06 at iteration 8$"),
+        (
+            GradientNorm(1e-6) | Time(1e-9),
+            rf"^stopped at the time limit of 1e-09 s: gradient norm {TIMES}1e-06$",
+        ),
+        (
+            LocalMaximum(1e-6, ("gradient",), every=4),
+            rf"iterations: local gradient {TIMES}1e-06 at iteration 8$",
+        ),
         (LocalMaximum(1e-6, ("gradient",), every=5), rf"iterations: local gradient {TIMES}1e-06$"),
     ],
 )
@@ -75,21 +87,29 @@ def test_every_rule_that_ends_unmet_names_its_value(rule: Any, words: str) -> No
 def test_points_that_stay_at_their_start_are_named(method: str) -> None:
     result = solve(PCA, method, RING, x0=np.zeros((6, 2)), iterations=30)
     assert result.message == (
-        "stopped at the limit of 30 iterations; the points have not moved from x0: try another x0 or a smaller step size"
+        "stopped at the limit of 30 iterations; the points have not moved from x0: try another "
+        "x0 or a smaller step size"
     )
 
 
 @pytest.mark.parametrize("method", ["dprgt", "rextra", "dprgd"])
 def test_zero_has_no_projection(method: str) -> None:
-    with pytest.raises(ValueError, match=r"projects to St\(6, 2\), and x0 = 0 lacks a unique nearest point there: leave it out"):
+    with pytest.raises(
+        ValueError,
+        match=r"projects to St\(6, 2\), and x0 = 0 lacks a unique nearest point there: leave it out",
+    ):
         solve(PCA, method, RING, x0=np.zeros((6, 2)))
 
 
 def test_steps_that_grow_may_start_over_without_a_word() -> None:
-    """At the iteration at which they are back at x0, a run that has moved before and will again does not stand still."""
+    """At the iteration at which they are back at x0, a run that has moved before and will again
+    does not stand still."""
     problem = problems.PCASettings(data="synthetic").problem(6, 0)
     result = solve(problem, "destiny:step_size=growing:initial=10", "ring", iterations=18)
-    assert result.history["gradient_norm"][[0, -1]].tolist() == [result.row.values["gradient_norm"]] * 2
+    assert (
+        result.history["gradient_norm"][[0, -1]].tolist()
+        == [result.row.values["gradient_norm"]] * 2
+    )
     assert len(set(result.history["gradient_norm"])) > 2
     assert result.message == "stopped at the limit of 18 iterations"
 
@@ -97,12 +117,15 @@ def test_steps_that_grow_may_start_over_without_a_word() -> None:
 @pytest.mark.parametrize("stopping", [None, 1e-6])
 @pytest.mark.parametrize("columns", [[1, 2], [4, 5]])
 def test_a_stationary_start_is_named(columns: list[int], stopping: float | None) -> None:
-    """Eigenvectors, of a saddle point or of the answer: nothing but another run can distinguish them."""
+    """Eigenvectors, of a saddle point or of the answer: nothing but another run can distinguish
+    them."""
 
     def total(i: int, x: Array) -> Array:
         return naive.mean(np.stack([gradient(agent, x) for agent in range(N)]))
 
-    problem = FunctionProblem(lambda i, x: sum(value(agent, x) for agent in range(N)) / N, total, Stiefel(6, 2), 1)
+    problem = FunctionProblem(
+        lambda i, x: sum(value(agent, x) for agent in range(N)) / N, total, Stiefel(6, 2), 1
+    )
     result = solve(problem, "rgd", x0=VECTORS[:, columns], iterations=10, stopping=stopping)
     assert "; x0 is stationary: a solution, or a saddle point, which another x0" in result.message
     other = solve(problem, "rgd", iterations=300, stopping=1e-6)
@@ -110,10 +133,13 @@ def test_a_stationary_start_is_named(columns: list[int], stopping: float | None)
 
 
 def test_points_that_stop_moving_before_they_are_solved_are_named() -> None:
-    """Steps that shrink below rounding; a run that stands still as it is solved to rounding is not named."""
+    """Steps that shrink below rounding; a run that stands still as it is solved to rounding is not
+    named."""
     shrinking = solve(PCA, "drgta:step_size=geometric:initial=1e-3,ratio=0.3", RING, iterations=200)
     assert re.search(
-        r"; neither objective nor gradient norm has changed since iteration \d+: try another step size or start$", shrinking.message
+        r"; neither objective nor gradient norm has changed since iteration \d+: try another "
+        r"step size or start$",
+        shrinking.message,
     )
     alone = FunctionProblem(value, gradient, Stiefel(6, 2), 1)
     assert solve(alone, "lbfgs", iterations=400).message == "stopped at the limit of 400 iterations"
@@ -121,7 +147,10 @@ def test_points_that_stop_moving_before_they_are_solved_are_named() -> None:
 
 def jump(begun: float, ended: float, slope: float = 1.0) -> FunctionProblem[Euclidean]:
     return FunctionProblem(
-        lambda agent, x: begun if x[0, 0] == 1.0 else ended, lambda agent, x: np.full((1, 1), slope), Euclidean(1, 1), 1
+        lambda agent, x: begun if x[0, 0] == 1.0 else ended,
+        lambda agent, x: np.full((1, 1), slope),
+        Euclidean(1, 1),
+        1,
     )
 
 
@@ -136,22 +165,29 @@ def jump(begun: float, ended: float, slope: float = 1.0) -> FunctionProblem[Eucl
         (0.0, 3.0, True),
     ],
 )
-def test_growth_of_the_objective_is_reported_on_its_own_scale(begun: float, ended: float, told: bool) -> None:
-    """A hundredfold, and from a start near zero as far as a move as long as x0 may change it, which is 1 here."""
+def test_growth_of_the_objective_is_reported_on_its_own_scale(
+    begun: float, ended: float, told: bool
+) -> None:
+    """A hundredfold, and from a start near zero as far as a move as long as x0 may change it, which
+    is 1 here."""
     result = solve(jump(begun, ended), DGD(step_size=0.5), x0=np.ones((1, 1)), iterations=2)
     words = (
-        f"; the objective has grown from {begun:.3g} to {ended:.3g}, more than a hundredfold; the step size 0.5 is too large: try "
+        f"; the objective has grown from {begun:.3g} to {ended:.3g}, more than a hundredfold; "
+        "the step size 0.5 is too large: try "
     )
     assert (words in result.message) == told
     assert told or result.message == "stopped at the limit of 2 iterations"
 
 
 def test_an_objective_that_is_not_a_number_is_named_once_more_at_the_end() -> None:
-    spoilt = FunctionProblem(lambda agent, x: np.nan if agent == 2 else value(agent, x), gradient, Stiefel(6, 2), N)
+    spoilt = FunctionProblem(
+        lambda agent, x: np.nan if agent == 2 else value(agent, x), gradient, Stiefel(6, 2), N
+    )
     result = solve(spoilt, "drgta", RING, iterations=2000, stopping=1e-6)
     assert result.converged
     assert result.message.endswith(
-        "; the objective of agent 2 is not finite at the end (the mean is nan): correct the function that gives it"
+        "; the objective of agent 2 is not finite at the end (the mean is nan): correct the "
+        "function that gives it"
     )
 
 
@@ -161,13 +197,16 @@ def test_points_that_left_their_set_for_good_have_diverged(method: Any) -> None:
     assert result.row.values["feasibility"] > 1e6
     assert (result.status, result.converged) == ("diverged", False)
     name = type(method).__name__
-    assert result.message.endswith(f"{name} does not keep points on St(6, 2): take a method that does, such as drfgt")
+    assert result.message.endswith(
+        f"{name} does not keep points on St(6, 2): take a method that does, such as drfgt"
+    )
     assert solve(PCA, "drfgt", RING, iterations=300).status == "iterations"
 
 
 @pytest.mark.parametrize(("method", "seed"), [(RGD(), 0), (DRFGT(), 1)])
 def test_square_points_of_the_wrong_sign_are_named(method: Any, seed: int) -> None:
-    """Procrustes on O(4), whose answer has determinant +1: from -1 nothing leads there, and the proposed start does."""
+    """Procrustes on O(4), whose answer has determinant +1: from -1 nothing leads there, and the
+    proposed start does."""
     n = 1 if isinstance(method, RGD) else N
     rng = np.random.default_rng(seed)
     answer, x0 = (np.linalg.qr(rng.standard_normal((4, 4)))[0] for _ in range(2))
@@ -187,12 +226,19 @@ def test_square_points_of_the_wrong_sign_are_named(method: Any, seed: int) -> No
     x0[:, 0] *= -1.0
     wrong = solve(problem, method, W, x0=x0, iterations=3000, stopping=1e-6)
     assert wrong.row.values["objective"] > 0.1
-    assert "; the points have determinant -1, as x0, and one with +1 has the objective" in wrong.message
+    assert (
+        "; the points have determinant -1, as x0, and one with +1 has the objective"
+        in wrong.message
+    )
 
 
 def test_square_points_of_an_objective_that_ignores_signs_are_not_named() -> None:
     s = np.arange(1.0, 7.0)
-    square = FunctionProblem(lambda i, x: value(i, x * s), lambda i, x: gradient(i, x * s) * s, Stiefel(6, 6), N)
-    result = solve(square, "drgta", RING, iterations=3000, stopping=GradientNorm(1e-3, relative=True))
+    square = FunctionProblem(
+        lambda i, x: value(i, x * s), lambda i, x: gradient(i, x * s) * s, Stiefel(6, 6), N
+    )
+    result = solve(
+        square, "drgta", RING, iterations=3000, stopping=GradientNorm(1e-3, relative=True)
+    )
     assert result.converged
     assert "determinant" not in result.message

@@ -43,12 +43,16 @@ RING = GRAPHS["ring"](N)
 
 def everything(state: Any) -> dict[str, Any]:
     arrays, numbers = taken_apart(state, "state")
-    return {name: (array.dtype, array.shape, array.tobytes()) for name, array in arrays.items()} | numbers
+    return {
+        name: (array.dtype, array.shape, array.tobytes()) for name, array in arrays.items()
+    } | numbers
 
 
 def bits(result: Result) -> dict[str, Any]:
     """All that a result has but its seconds."""
-    history = {name: column.tobytes() for name, column in result.history.items() if name != "seconds"}
+    history = {
+        name: column.tobytes() for name, column in result.history.items() if name != "seconds"
+    }
     return everything(result.state) | history | {"status": result.status, "message": result.message}
 
 
@@ -76,7 +80,9 @@ def test_a_copy_shares_nothing_and_its_memory_is_used_again() -> None:
 
 def own(communicator: ThreadCommunicator, n: int) -> tuple[slice, AgentCollective]:
     bounds = even_bounds(n, communicator.size)
-    return slice(*bounds[communicator.rank : communicator.rank + 2].tolist()), AgentCollective(communicator, bounds)
+    return slice(*bounds[communicator.rank : communicator.rank + 2].tolist()), AgentCollective(
+        communicator, bounds
+    )
 
 
 def written(path: Path, ranks: int, n: int, arrays: Arrays) -> None:
@@ -102,12 +108,21 @@ def written(path: Path, ranks: int, n: int, arrays: Arrays) -> None:
     seed=st.integers(0, 99),
 )
 def test_any_ranks_and_numpy_read_what_any_ranks_wrote(
-    n: int, writers: int, readers: int, kinds: list[str], shapes: list[list[int]], piece: int, seed: int, tmp_path_factory: Any
+    n: int,
+    writers: int,
+    readers: int,
+    kinds: list[str],
+    shapes: list[list[int]],
+    piece: int,
+    seed: int,
+    tmp_path_factory: Any,
 ) -> None:
     rng = np.random.default_rng(seed)
     arrays = {}
     for number, (kind, shape) in enumerate(zip(kinds, shapes, strict=False)):
-        raw = rng.integers(0, 2 if kind == "|b1" else 256, (n, *shape, np.dtype(kind).itemsize), dtype=np.uint8)
+        raw = rng.integers(
+            0, 2 if kind == "|b1" else 256, (n, *shape, np.dtype(kind).itemsize), dtype=np.uint8
+        )
         arrays[f"a{number}"] = raw.view(kind)[..., 0]
     path = tmp_path_factory.mktemp("written") / "000000005"
     with pytest.MonkeyPatch.context() as patch:
@@ -124,8 +139,15 @@ def test_any_ranks_and_numpy_read_what_any_ranks_wrote(
 
     parts = on_ranks(min(readers, n), read)
     for name, array in arrays.items():
-        for found in (np.concatenate([part[name] for part in parts]), np.load(path / f"{name}.npy", allow_pickle=False)):
-            assert (found.dtype, found.shape, found.tobytes()) == (array.dtype, array.shape, array.tobytes())
+        for found in (
+            np.concatenate([part[name] for part in parts]),
+            np.load(path / f"{name}.npy", allow_pickle=False),
+        ):
+            assert (found.dtype, found.shape, found.tobytes()) == (
+                array.dtype,
+                array.shape,
+                array.tobytes(),
+            )
 
 
 def test_a_reader_looks_only_at_the_rows_with_its_agents(tmp_path: Path) -> None:
@@ -134,7 +156,10 @@ def test_a_reader_looks_only_at_the_rows_with_its_agents(tmp_path: Path) -> None
     spoil(path / "x.npy", -1)
     manifest = files.parsed(path, (path / files.MANIFEST).read_bytes())
     assert files.read(manifest, "x", slice(2, 6)).tolist() == [2.0, 3.0, 4.0, 5.0]
-    with pytest.raises(ValueError, match=r"x\.npy is damaged: rows 6 to 8 do not have the checksum in manifest\.json"):
+    with pytest.raises(
+        ValueError,
+        match=r"x\.npy is damaged: rows 6 to 8 do not have the checksum in manifest\.json",
+    ):
         files.read(manifest, "x", slice(2, 7))
 
 
@@ -147,7 +172,13 @@ def spoil(path: Path, place: int) -> None:
 drfgt = partial(DRFGT, step_size="constant")
 
 
-def run(folder: Path | None = None, iterations: int = 60, algorithm: Any = None, W: Any = RING, **options: Any) -> Result:
+def run(
+    folder: Path | None = None,
+    iterations: int = 60,
+    algorithm: Any = None,
+    W: Any = RING,
+    **options: Any,
+) -> Result:
     """A run on PCA, with checkpoints every 20 iterations unless told otherwise."""
     if folder is not None:
         options = {"checkpoints": Checkpoints(folder, every=20)} | options
@@ -161,7 +192,8 @@ def names(folder: Path) -> list[int]:
 
 @pytest.mark.parametrize("stop", [0, 1, 20, 33, 60])
 def test_a_run_goes_on_without_a_seam(stop: int, tmp_path: Path) -> None:
-    """With equally spaced rows nothing tells an extended run from one without a stop; seconds add up."""
+    """With equally spaced rows nothing tells an extended run from one without a stop; seconds add
+    up."""
     whole = run(record_every=1)
     first = run(tmp_path, stop, record_every=1)
     again = run(tmp_path, record_every=1, resume=tmp_path)
@@ -170,7 +202,10 @@ def test_a_run_goes_on_without_a_seam(stop: int, tmp_path: Path) -> None:
     assert seconds[: stop + 1].tobytes() == first.history["seconds"].tobytes()
     assert (np.diff(seconds) >= 0).all()
     assert again.seconds["compute"] >= first.seconds["compute"]
-    assert sum(again.seconds[part] for part in ("compute", "wait", "metrics", "checkpoints")) <= again.seconds["total"]
+    assert (
+        sum(again.seconds[part] for part in ("compute", "wait", "metrics", "checkpoints"))
+        <= again.seconds["total"]
+    )
 
 
 def test_a_run_that_was_cut_off_has_the_rows_of_its_schedule(tmp_path: Path) -> None:
@@ -180,7 +215,9 @@ def test_a_run_that_was_cut_off_has_the_rows_of_its_schedule(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_an_extended_run_keeps_its_rows_and_takes_the_new_schedule_from_there_on(tmp_path: Path) -> None:
+def test_an_extended_run_keeps_its_rows_and_takes_the_new_schedule_from_there_on(
+    tmp_path: Path,
+) -> None:
     run(tmp_path, 100)
     again = run(iterations=900, resume=tmp_path)
     expected = [*schedule(100, None, None), *(k for k in schedule(900, None, None) if k > 100)]
@@ -212,7 +249,12 @@ def test_a_time_varying_network_goes_on_with_its_round(tmp_path: Path) -> None:
 def test_the_last_ones_are_kept(tmp_path: Path) -> None:
     run(tmp_path, 100, checkpoints=Checkpoints(tmp_path, every=10, keep=2))
     assert names(tmp_path) == [90, 100]
-    run(tmp_path, 130, checkpoints=Checkpoints(tmp_path, every=10, keep=4), resume=tmp_path / "000000090")
+    run(
+        tmp_path,
+        130,
+        checkpoints=Checkpoints(tmp_path, every=10, keep=4),
+        resume=tmp_path / "000000090",
+    )
     assert names(tmp_path) == [100, 110, 120, 130]
     assert not list(tmp_path.glob(".*"))
 
@@ -227,7 +269,10 @@ def test_later_ones_of_an_abandoned_future_go(tmp_path: Path) -> None:
 
 def test_checkpoints_of_another_run_are_not_touched(tmp_path: Path) -> None:
     run(tmp_path)
-    with pytest.raises(CheckpointError, match="has the checkpoints of another run: resume from it, choose another folder"):
+    with pytest.raises(
+        CheckpointError,
+        match="has the checkpoints of another run: resume from it, choose another folder",
+    ):
         run(tmp_path, seed=1)
     assert names(tmp_path) == [20, 40, 60]
 
@@ -246,9 +291,17 @@ def test_time_between_checkpoints(tmp_path: Path) -> None:
 
 def test_intervals_are_iterations_or_times() -> None:
     given = (100, "30s", "1.5m", "2h")
-    assert [interval("every", every) for every in given] == [(100, np.inf), (np.inf, 30), (np.inf, 90), (np.inf, 7200)]
+    assert [interval("every", every) for every in given] == [
+        (100, np.inf),
+        (np.inf, 30),
+        (np.inf, 90),
+        (np.inf, 7200),
+    ]
     for wrong in (0, "0s", "s", "1d", "1e-3", "", "inf s", 1.5, "9" * 400 + "s"):
-        with pytest.raises(ValueError, match=r"every must be a number of iterations \(100\) or a time \(30s, 10m, 2h\), got"):
+        with pytest.raises(
+            ValueError,
+            match=r"every must be a number of iterations \(100\) or a time \(30s, 10m, 2h\), got",
+        ):
             Checkpoints("a", every=wrong)  # type: ignore[arg-type]
 
 
@@ -269,48 +322,81 @@ def handled(number: signal.Signals, handler: signal.Handlers) -> Iterator[None]:
 def test_a_signal_ends_the_run_with_a_checkpoint(ending: signal.Signals, tmp_path: Path) -> None:
     with handled(ending, signal.SIG_DFL):
         handlers = [signal.getsignal(number) for number in (*ENDINGS, signal.SIGUSR1)]
-        ended = run(tmp_path, 10**6, record_every=1, callback=sends(ending, 30), checkpoints=Checkpoints(tmp_path))
+        ended = run(
+            tmp_path,
+            10**6,
+            record_every=1,
+            callback=sends(ending, 30),
+            checkpoints=Checkpoints(tmp_path),
+        )
         assert [signal.getsignal(number) for number in (*ENDINGS, signal.SIGUSR1)] == handlers
     assert (ended.status, ended.converged) == ("terminated", False)
     assert f"ended by {ending.name} after iteration {ended.state.k}" in ended.message
     assert ended.state.k >= 30
     assert names(tmp_path) == [ended.state.k]
     more = ended.state.k + 20
-    assert bits(run(iterations=more, record_every=1, resume=tmp_path)) == bits(run(iterations=more, record_every=1))
+    assert bits(run(iterations=more, record_every=1, resume=tmp_path)) == bits(
+        run(iterations=more, record_every=1)
+    )
 
 
 def test_an_ending_that_comes_too_late_for_the_run_takes_effect_after_it(tmp_path: Path) -> None:
-    """Nobody looks for signals after the last row: SIGINT is raised where the last checkpoint is written."""
+    """Nobody looks for signals after the last row: SIGINT is raised where the last checkpoint is
+    written."""
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, 60, record_every=1, callback=sends(signal.SIGINT, 60), checkpoints=Checkpoints(tmp_path))
+        run(
+            tmp_path,
+            60,
+            record_every=1,
+            callback=sends(signal.SIGINT, 60),
+            checkpoints=Checkpoints(tmp_path),
+        )
     assert names(tmp_path) == [60]
 
 
 def test_what_the_process_ignores_stays_ignored(tmp_path: Path) -> None:
     with handled(signal.SIGHUP, signal.SIG_IGN):
-        result = run(tmp_path, 60, record_every=1, callback=sends(signal.SIGHUP, 30), checkpoints=Checkpoints(tmp_path))
+        result = run(
+            tmp_path,
+            60,
+            record_every=1,
+            callback=sends(signal.SIGHUP, 30),
+            checkpoints=Checkpoints(tmp_path),
+        )
     assert (result.status, result.state.k) == ("iterations", 60)
 
 
 def test_a_signal_between_rows_is_seen_soon(tmp_path: Path) -> None:
-    """Rows are seldom, looks are not: the row of iteration 0 sends the signal, the next row would be a million iterations later."""
-    ended = run(tmp_path, 10**6, rows=2, callback=sends(signal.SIGTERM, 0), checkpoints=Checkpoints(tmp_path))
+    """Rows are seldom, looks are not: the row of iteration 0 sends the signal, the next row would
+    be a million iterations later."""
+    ended = run(
+        tmp_path,
+        10**6,
+        rows=2,
+        callback=sends(signal.SIGTERM, 0),
+        checkpoints=Checkpoints(tmp_path),
+    )
     assert ended.state.k < 1000
     assert ended.history["iteration"].tolist() == [0]
 
 
 def test_a_diverging_run_leaves_its_last_finite_state(tmp_path: Path) -> None:
-    """Checkpoints of iterations that are no longer finite are not written; the one left is of the last row, and goes on alike."""
+    """Checkpoints of iterations that are no longer finite are not written; the one left is of the
+    last row, and goes on alike."""
     algorithm = DRFGT(step_size=1.0)
     problem = procrustes().problem
     arguments: Any = {"iterations": 2000, "record_every": 2}
     whole = solve(problem, algorithm, RING, **arguments)
     assert whole.status == "diverged"
-    result = solve(problem, algorithm, RING, checkpoints=Checkpoints(tmp_path, every=1, keep=1000), **arguments)
+    result = solve(
+        problem, algorithm, RING, checkpoints=Checkpoints(tmp_path, every=1, keep=1000), **arguments
+    )
     assert bits(result)["message"] == whole.message
     last = names(tmp_path)[-1]
     assert whole.row.iteration <= last < whole.state.k
-    seldom = solve(problem, algorithm, RING, checkpoints=Checkpoints(tmp_path / "seldom"), **arguments)
+    seldom = solve(
+        problem, algorithm, RING, checkpoints=Checkpoints(tmp_path / "seldom"), **arguments
+    )
     assert names(tmp_path / "seldom") == [whole.row.iteration]
     again = solve(problem, algorithm, RING, resume=tmp_path / "seldom", **arguments)
     assert (again.message, seldom.message) == (whole.message, whole.message)
@@ -326,7 +412,10 @@ def other_data() -> Any:
 DIFFERENT: list[tuple[dict[str, Any], str]] = [
     ({"algorithm": drfgt(penalty=3.0)}, "algorithm: penalty is 'auto' there and 3.0 here"),
     ({"W": GRAPHS["path"](N)}, "W: directed edges is 10 there and 8 here"),
-    ({"W": 0.5 * (RING + np.eye(N))}, "W: least and largest self weight is [0.6, 0.6] there and [0.8, 0.8] here"),
+    (
+        {"W": 0.5 * (RING + np.eye(N))},
+        "W: least and largest self weight is [0.6, 0.6] there and [0.8, 0.8] here",
+    ),
     ({"seed": 8}, "seed: seed is 0 there and 8 here"),
     ({"x0": np.eye(12, 3)}, "the starting points differ by up to"),
     ({"problem": pca(r=2).problem}, "problem: shape is [12, 3] there and [12, 2] here"),
@@ -336,7 +425,9 @@ DIFFERENT: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("other", "difference"), DIFFERENT)
-def test_another_run_is_refused_with_the_difference(other: dict[str, Any], difference: str, tmp_path: Path) -> None:
+def test_another_run_is_refused_with_the_difference(
+    other: dict[str, Any], difference: str, tmp_path: Path
+) -> None:
     run(tmp_path)
     with pytest.raises(CheckpointError) as caught:
         run(resume=tmp_path, **other)
@@ -349,25 +440,37 @@ def test_fewer_iterations_and_other_metrics_are_refused(tmp_path: Path) -> None:
 
     twice.columns = ("twice",)  # type: ignore[attr-defined]
     run(tmp_path, 20)
-    with pytest.raises(ValueError, match=r"a resumed run keeps its metrics, objective, .*; it was given objective, .*, twice"):
+    with pytest.raises(
+        ValueError,
+        match=r"a resumed run keeps its metrics, objective, .*; it was given objective, .*, twice",
+    ):
         run(resume=tmp_path, metrics=[twice])
-    with pytest.raises(ValueError, match="is at iteration 20, beyond the 19 iterations that are asked for"):
+    with pytest.raises(
+        ValueError, match="is at iteration 20, beyond the 19 iterations that are asked for"
+    ):
         run(iterations=19, resume=tmp_path)
 
 
 def test_numbers_that_are_not_finite_at_the_start_are_compared_as_they_are(tmp_path: Path) -> None:
     values = [np.inf, np.nan, 1.0, 0.0, -np.inf]
-    problem = FunctionProblem(lambda agent, x: values[agent], lambda agent, x: -0.1 * np.ones_like(x), Stiefel(4, 2), N)
+    problem = FunctionProblem(
+        lambda agent, x: values[agent], lambda agent, x: -0.1 * np.ones_like(x), Stiefel(4, 2), N
+    )
     arguments: Any = {"iterations": 9, "record_every": 3}
     algorithm = DRFGT(step_size=0.1, penalty=1.0)
     first = solve(problem, algorithm, RING, checkpoints=Checkpoints(tmp_path), **arguments)
     assert bits(solve(problem, algorithm, RING, resume=tmp_path, **arguments)) == bits(first)
     values[2] = 2.0
-    with pytest.raises(CheckpointError, match="data of agent 2 differ: its objective at the start is 1 there and 2 here"):
+    with pytest.raises(
+        CheckpointError,
+        match="data of agent 2 differ: its objective at the start is 1 there and 2 here",
+    ):
         solve(problem, algorithm, RING, resume=tmp_path, **arguments)
 
 
-def test_another_rounding_is_accepted_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_another_rounding_is_accepted_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     run(tmp_path, 20)
     data = samples(UNEVEN[:5], 12, 0)
     near = PCA([a * (1.0 + 1e-13) for a in data], 3, weights="agents")
@@ -410,7 +513,9 @@ def array(name: str, *description: Any, **changes: Any) -> Callable[[dict[str, A
 
 HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "huge agents": lambda body: [
-        one.update(stored(one["kind"], HUGE, *one["shape"][1:])) for one in body["arrays"].values() if one["shape"][0] == 5
+        one.update(stored(one["kind"], HUGE, *one["shape"][1:]))
+        for one in body["arrays"].values()
+        if one["shape"][0] == 5
     ],
     "objects": array("state.x", "|O", 5, 12, 3),
     "other shape": array("state.x", "<f8", 5, 3, 12),
@@ -432,7 +537,9 @@ def little_memory() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_manifest_that_lies_with_the_right_checksum_is_refused(name: str, checkpoint: Path) -> None:
+def test_a_manifest_that_lies_with_the_right_checksum_is_refused(
+    name: str, checkpoint: Path
+) -> None:
     changed(checkpoint, HOSTILE[name])
     with little_memory(), pytest.raises(CheckpointError, match=str(checkpoint)):
         set_up(pca().problem, drfgt(), RING).resume(checkpoint)  # which makes no iteration
@@ -446,11 +553,16 @@ def test_what_is_in_flight_has_the_shape_that_the_channel_gave_it(tmp_path: Path
         shape = body["arrays"]["network.messages"]["shape"]
         shape[1:] = [2, shape[1] // 2]
         path = tmp_path / "000000020" / "network.messages.npy"
-        description = files.Stored(**body["arrays"]["network.messages"])._replace(shape=tuple(shape))
+        description = files.Stored(**body["arrays"]["network.messages"])._replace(
+            shape=tuple(shape)
+        )
         path.write_bytes(description.header + path.read_bytes()[files.HEADER_BYTES :])
 
     changed(tmp_path / "000000020", turn)
-    with pytest.raises(CheckpointError, match=r"cannot resume .*000000020: the messages in flight must be 5 x \d+ numbers, got"):
+    with pytest.raises(
+        CheckpointError,
+        match=r"cannot resume .*000000020: the messages in flight must be 5 x \d+ numbers, got",
+    ):
         run(resume=tmp_path, channel="delay:rounds=1")
 
 
@@ -468,14 +580,26 @@ MANIFESTS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "text": (lambda path: path.write_bytes(b"\xff\xfe\x00"), UNUSABLE),
     "another format": (rewritten(b"decentorth checkpoint", b"zip"), UNUSABLE),
     "deep": (lambda path: path.write_bytes(b"[" * 100_000), UNUSABLE),
-    "deep inside": (rewritten(b'"checkpoint": {', b'"checkpoint": ' + b"[" * 900 + b"]" * 900 + b', "other": {'), UNUSABLE),
+    "deep inside": (
+        rewritten(
+            b'"checkpoint": {', b'"checkpoint": ' + b"[" * 900 + b"]" * 900 + b', "other": {'
+        ),
+        UNUSABLE,
+    ),
     "a number without end": (rewritten(b'"version": 2', b'"version": ' + b"1" * 10_000), UNUSABLE),
-    "no checksum of what it says": (rewritten(b"state.gradients", b"state.gradient_"), r".*manifest\.json"),
+    "no checksum of what it says": (
+        rewritten(b"state.gradients", b"state.gradient_"),
+        r".*manifest\.json",
+    ),
     "another version": (
         rewritten(b'"version": 2', b'"version": 1'),
-        "its format is 1, and this decentorth reads format 2: resume with the version of decentorth that wrote it",
+        "its format is 1, and this decentorth reads format 2: resume with the version of "
+        "decentorth that wrote it",
     ),
-    "gigabytes": (lambda path: os.truncate(path, 10 << 30), "must have at most 16777216 bytes, and has 10737418240"),
+    "gigabytes": (
+        lambda path: os.truncate(path, 10 << 30),
+        "must have at most 16777216 bytes, and has 10737418240",
+    ),
 }
 
 
@@ -486,20 +610,30 @@ def test_what_is_no_manifest(name: str, checkpoint: Path) -> None:
     before = path.stat().st_mtime_ns
     spoil(path)
     assert path.stat().st_mtime_ns != before
-    with little_memory(), pytest.raises(CheckpointError, match=f"000000060 cannot be read: .*{words}"):
+    with (
+        little_memory(),
+        pytest.raises(CheckpointError, match=f"000000060 cannot be read: .*{words}"),
+    ):
         run(resume=checkpoint)
 
 
 @pytest.mark.parametrize("name", [files.MANIFEST, "state.x.npy"])
-@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["FIFO", "device"])
-def test_what_is_no_regular_file_is_not_read(make: Callable[[Path], None], name: str, checkpoint: Path) -> None:
+@pytest.mark.parametrize(
+    "make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["FIFO", "device"]
+)
+def test_what_is_no_regular_file_is_not_read(
+    make: Callable[[Path], None], name: str, checkpoint: Path
+) -> None:
     """A FIFO would be waited for; a device has no end."""
     (checkpoint / name).unlink()
     make(checkpoint / name)
     for reading in (lambda: run(resume=checkpoint), lambda: newest_notes(checkpoint.parent)):
         with (
             little_memory(),
-            pytest.raises((CheckpointError, ValueError), match=f"000000060 cannot be read: {name} is not a regular file"),
+            pytest.raises(
+                (CheckpointError, ValueError),
+                match=f"000000060 cannot be read: {name} is not a regular file",
+            ),
         ):
             reading()
 
@@ -511,7 +645,10 @@ def test_the_notes_are_those_of_files_of_the_right_sizes(good: Path, tmp_path: P
     os.truncate(tmp_path / "000000040" / "state.x.npy", 17)
     assert newest_notes(tmp_path) == ({}, N)
     shutil.rmtree(tmp_path / "000000020")
-    with pytest.raises(ValueError, match=r"000000040 cannot be read: state\.x\.npy is damaged: it has 17 bytes instead of"):
+    with pytest.raises(
+        ValueError,
+        match=r"000000040 cannot be read: state\.x\.npy is damaged: it has 17 bytes instead of",
+    ):
         newest_notes(tmp_path)
 
 
@@ -554,7 +691,10 @@ def test_a_full_disk_leaves_the_last_good_one(size: int, good: Path, tmp_path: P
     shutil.copytree(good, root)
     sizes = sorted(path.stat().st_size for path in (good / "000000060").iterdir())
     assert sizes[0] < 3000 < sizes[-1]
-    message = rf"cannot write the checkpoint of iteration 80: .*File too large.*; the last good one is {root}/000000060$"
+    message = (
+        "cannot write the checkpoint of iteration 80: .*File too large.*; the last good one is "
+        rf"{root}/000000060$"
+    )
     with small_files(size), pytest.raises(CheckpointError, match=message):
         run(root, 90, resume=root)
     assert names(root) == [20, 40, 60]
@@ -564,7 +704,9 @@ def test_a_full_disk_leaves_the_last_good_one(size: int, good: Path, tmp_path: P
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(CheckpointError, match="cannot write the checkpoint of iteration 20: Not a directory"):
+    with pytest.raises(
+        CheckpointError, match="cannot write the checkpoint of iteration 20: Not a directory"
+    ):
         run(tmp_path / "file" / "folder")
 
 
@@ -580,7 +722,8 @@ def test_what_was_interrupted_in_writing_is_not_seen_and_goes(good: Path, tmp_pa
 
 @pytest.mark.slow
 def test_looks_are_seldom(tmp_path: Path) -> None:
-    """In a quarter of a second, however short the iterations: at 1, 5, 21, 85, 341 and 1365, where spans have grown fourfold."""
+    """In a quarter of a second, however short the iterations: at 1, 5, 21, 85, 341 and 1365, where
+    spans have grown fourfold."""
 
     class Counting(SerialCommunicator):
         asked = 0

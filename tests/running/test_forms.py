@@ -1,4 +1,5 @@
-"""Networks, methods and tolerances in the forms in which people give them, and methods that fit a problem."""
+"""Networks, methods and tolerances in the forms in which people give them, and methods that fit a
+problem."""
 
 from __future__ import annotations
 
@@ -60,7 +61,10 @@ def test_a_graph_gets_metropolis_weights_and_its_nodes_stay_labels() -> None:
     [
         ((PROBLEM, "drfgt"), "so W is needed: a name such as 'ring'"),
         ((PROBLEM, "drfgt", "torus:3x3"), "'torus:3x3' has 9 agents, but the problem has 6"),
-        ((PROBLEM, "drfgt", tp.RandomMatching(6, 0)), "give step_size and penalty as numbers, and rounds without chebyshev"),
+        (
+            (PROBLEM, "drfgt", tp.RandomMatching(6, 0)),
+            "give step_size and penalty as numbers, and rounds without chebyshev",
+        ),
         ((PROBLEM, "drfgt", lambda k: np.eye(6)), "topologies.PeriodicSequence([W0, W1])"),
         ((PROBLEM, "drfgt", CITIES.to_directed()), "this graph is directed: take push_pull"),
         (("pca", "drfgt", "ring"), "the problem must be an object such as do.problems."),
@@ -74,7 +78,9 @@ def test_what_cannot_be_used_is_refused_with_what_to_type(arguments: Any, words:
 
 
 def test_misspelt_names_are_refused_with_what_to_type() -> None:
-    with pytest.raises(TypeError, match=r"solve has no parameter 'iteration'; did you mean 'iterations'\?"):
+    with pytest.raises(
+        TypeError, match=r"solve has no parameter 'iteration'; did you mean 'iterations'\?"
+    ):
         do.solve(PROBLEM, "drfgt", "ring", iteration=3)  # type: ignore[call-arg]
     with pytest.raises(AttributeError, match=r"no attribute 'DRGFT'; did you mean 'DRFGT'\?"):
         do.DRGFT  # noqa: B018
@@ -84,33 +90,59 @@ def test_misspelt_names_are_refused_with_what_to_type() -> None:
 def test_a_start_off_the_set_is_refused_where_a_method_moves_along_it(method: str) -> None:
     problem, W = (PROBLEM.pooled(), None) if method in ("rgd", "lbfgs") else (PROBLEM, "ring")
     x0 = PROBLEM.start(0)
-    words = "with feasibility 0; that of x0 is 1.77: give problem.constraint.project(x0[None])[0], or leave x0 out"
+    words = (
+        "with feasibility 0; that of x0 is 1.77: give problem.constraint.project(x0[None])[0], "
+        "or leave x0 out"
+    )
     with pytest.raises(ValueError, match=re.escape(words)):
         do.solve(problem, method, W, x0=1.5 * x0)
     for near in (1.002 * x0, PROBLEM.constraint.project(1.5 * x0[None])[0]):
-        assert do.solve(problem, method, W, x0=near, iterations=30).row.values["feasibility"] < 1e-12
-    assert do.solve(PROBLEM, "drfgt", "ring", x0=1.5 * x0, iterations=500).row.values["feasibility"] < 1e-3
+        assert (
+            do.solve(problem, method, W, x0=near, iterations=30).row.values["feasibility"] < 1e-12
+        )
+    assert (
+        do.solve(PROBLEM, "drfgt", "ring", x0=1.5 * x0, iterations=500).row.values["feasibility"]
+        < 1e-3
+    )
 
 
 @pytest.mark.parametrize(
-    ("method", "case"), [("landing", "zero"), ("drfgt", "equal columns"), ("rfextra", "zero"), ("push_pull", "equal columns")]
+    ("method", "case"),
+    [
+        ("landing", "zero"),
+        ("drfgt", "equal columns"),
+        ("rfextra", "zero"),
+        ("push_pull", "equal columns"),
+    ],
 )
 def test_a_start_whose_rank_a_landing_method_would_keep_is_refused(method: str, case: str) -> None:
-    """skew(G x^T) x + penalty x (x^T x - I) maps a vector that x maps to zero to zero, so no step makes x injective."""
+    """skew(G x^T) x + penalty x (x^T x - I) maps a vector that x maps to zero to zero, so no step
+    makes x injective."""
     x0 = np.zeros((8, 2)) if case == "zero" else np.repeat(PROBLEM.start(0)[:, :1], 2, axis=1)
     v = np.array([1.0, -1.0])
     field = PROBLEM.constraint.landing(x0[None], DATA[:1, :8, :2], np.ones(1))[0]
     assert np.abs(field @ v).max() < 1e-13
     problem, W = (PROBLEM.pooled(), None) if method == "landing" else (PROBLEM, "ring")
-    with pytest.raises(ValueError, match=r"never brings x0 to St\(8, 2\): its columns are linearly dependent"):
+    with pytest.raises(
+        ValueError, match=r"never brings x0 to St\(8, 2\): its columns are linearly dependent"
+    ):
         do.solve(problem, method, W, x0=x0)
-    assert do.solve(problem, method, W, x0=0.9 * PROBLEM.start(0), iterations=300).row.values["feasibility"] < 0.1
+    assert (
+        do.solve(problem, method, W, x0=0.9 * PROBLEM.start(0), iterations=300).row.values[
+            "feasibility"
+        ]
+        < 0.1
+    )
 
 
 def test_safe_steps_from_a_start_that_they_would_not_leave_are_refused() -> None:
-    """Those of a single agent are zero from ||x^T x - I|| = 1 on; from nearer they come to the set."""
+    """Those of a single agent are zero from ||x^T x - I|| = 1 on; from nearer they come to the
+    set."""
     alone, x0 = PROBLEM.pooled(), PROBLEM.start(0)
-    with pytest.raises(ValueError, match=r"safe steps of Landing do not leave x0, whose feasibility is 4\.24: give problem\."):
+    with pytest.raises(
+        ValueError,
+        match=r"safe steps of Landing do not leave x0, whose feasibility is 4\.24: give problem\.",
+    ):
         do.solve(alone, "landing:safe=true", x0=2.0 * x0)
     near = do.solve(alone, "landing:safe=true", x0=1.2 * x0, iterations=400)
     assert near.history["feasibility"][0] > 0.5 > 1e-3 > near.row.values["feasibility"]
@@ -132,14 +164,19 @@ MET: list[Any] = [
 @pytest.mark.parametrize("rule", MET, ids=repr)
 def test_tolerances_that_every_start_meets_are_refused(rule: Any) -> None:
     """All agents start at one point of the set; a start off the set has to come to it first."""
-    with pytest.raises(ValueError, match=r"is met before the first iteration: give a gradient tolerance"):
+    with pytest.raises(
+        ValueError, match=r"is met before the first iteration: give a gradient tolerance"
+    ):
         do.solve(PROBLEM, "drfgt", "ring", stopping=rule)
     for one in (rule & GradientNorm(1e-9), rule & (lambda row, collective: None)):
         assert do.solve(PROBLEM, "drfgt", "ring", stopping=one, iterations=3).status == "iterations"
 
 
 def test_tolerances_of_the_gradient_and_of_a_start_off_the_set_end_a_run() -> None:
-    by_number, by_rule = (do.solve(PROBLEM, "drfgt", "ring", stopping=rule, record_every=5) for rule in (1e-2, GradientNorm(1e-2)))
+    by_number, by_rule = (
+        do.solve(PROBLEM, "drfgt", "ring", stopping=rule, record_every=5)
+        for rule in (1e-2, GradientNorm(1e-2))
+    )
     assert by_number.converged
     assert by_number.message == by_rule.message
     off = do.solve(PROBLEM, "drfgt", "ring", x0=1.2 * PROBLEM.start(0), stopping=FEASIBILITY)
@@ -156,12 +193,22 @@ def test_a_start_that_is_not_j_orthogonal_is_refused_without_a_penalty(method: s
 
 
 def test_a_relative_tolerance_is_a_share_of_the_first_gradient_norm(tmp_path: Any) -> None:
-    more: Any = {"stopping": GradientNorm(0.05, relative=True) & do.stopping.Consensus(1.0), "record_every": 5}
+    more: Any = {
+        "stopping": GradientNorm(0.05, relative=True) & do.stopping.Consensus(1.0),
+        "record_every": 5,
+    }
     result = do.solve(PROBLEM, "drfgt", "ring", **more)
     norms = result.history["gradient_norm"]
     assert result.converged
     assert norms[-1] <= 0.05 * norms[0] < norms[-2]
-    do.solve(PROBLEM, "drfgt", "ring", iterations=15, record_every=5, checkpoints=do.Checkpoints(tmp_path, 5))
+    do.solve(
+        PROBLEM,
+        "drfgt",
+        "ring",
+        iterations=15,
+        record_every=5,
+        checkpoints=do.Checkpoints(tmp_path, 5),
+    )
     resumed = do.solve(PROBLEM, "drfgt", "ring", resume=tmp_path, **more)
     assert (resumed.row.iteration, resumed.message) == (result.row.iteration, result.message)
 
@@ -182,10 +229,14 @@ SMALL: dict[str, dict[str, Any]] = {
         ("rsr", 1, "gs_jobcd", ["rsm", "rssm", "drsm"]),
     ],
 )
-def test_methods_that_fit_come_in_order_and_pass_the_checks(problem: str, agents: int, algorithm: str, first: list[str]) -> None:
+def test_methods_that_fit_come_in_order_and_pass_the_checks(
+    problem: str, agents: int, algorithm: str, first: list[str]
+) -> None:
     own = built(registry.problems.get(problem)(**SMALL[problem]).problem(agents, 0))
     known = registry.algorithms.defaults()
-    names = fitting(own, Network(tp.weights_from_name(tp.complete(agents))), known[algorithm], known)
+    names = fitting(
+        own, Network(tp.weights_from_name(tp.complete(agents))), known[algorithm], known
+    )
     assert names[: len(first)] == first
     for name in names:
         check_capabilities(own, known[name])
@@ -196,14 +247,27 @@ def test_on_a_directed_graph_only_its_methods_fit() -> None:
     own = built(registry.problems.get("pca")(**SMALL["pca"]).problem(6, 0))
     known = registry.algorithms.defaults()
     W = tp.directed_weights(tp.digraph_from_name("directed_ring", 6))
-    assert {*fitting(own, Network(W), known["cdadt"], known)} == {"push_pull", "drgta", "asynchronous_drfgt"}
+    assert {*fitting(own, Network(W), known["cdadt"], known)} == {
+        "push_pull",
+        "drgta",
+        "asynchronous_drfgt",
+    }
 
 
 def test_a_refusal_keeps_its_reason_and_names_methods() -> None:
-    with pytest.raises(TypeError, match=r"DRFGT needs Landing of its problem; JOrthogonal has none\. .*: hyperbolic_jacobi, "):
+    with pytest.raises(
+        TypeError,
+        match=r"DRFGT needs Landing of its problem; JOrthogonal has none\. .*: hyperbolic_jacobi, ",
+    ):
         do.solve(hevp(6), "drfgt", iterations=1)
     problem = registry.problems.get("gevp")(**SMALL["gevp"]).problem(4, 0)
-    with pytest.raises(ValueError, match=r"or one agent \(.*\)\. Algorithms that fit with their default settings: ddrs, "):
+    with pytest.raises(
+        ValueError,
+        match=r"or one agent \(.*\)\. Algorithms that fit with their default settings: ddrs, ",
+    ):
         do.solve(problem, "landing", "ring", iterations=1)
-    with pytest.raises(TypeError, match=r"DRFGT needs Sampled .* Algorithms that fit with their default settings: drfgt, "):
+    with pytest.raises(
+        TypeError,
+        match=r"DRFGT needs Sampled .* Algorithms that fit with their default settings: drfgt, ",
+    ):
         do.solve(problem, "drfgt:batch_size=2", "ring", iterations=1)

@@ -1,4 +1,5 @@
-"""What is measured, against loops over agents, and what a run leaves of it: rows, recorders, and what left each site."""
+"""What is measured, against loops over agents, and what a run leaves of it: rows, recorders, and
+what left each site."""
 
 from __future__ import annotations
 
@@ -58,15 +59,22 @@ def spread(problem: Any, size: float) -> Array:
 
 @pytest.mark.parametrize(("blocks", "size"), [(1 << 19, 1e-6), (1, 0.5)])
 @pytest.mark.parametrize("name", CASES)
-def test_metrics_are_the_formulas(name: str, size: float, blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trackers, fields and penalties of arbitrary values, so that none can be mistaken for another."""
+def test_metrics_are_the_formulas(
+    name: str, size: float, blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trackers, fields and penalties of arbitrary values, so that none can be mistaken for
+    another."""
     monkeypatch.setattr("decentorth.problems.base.BLOCK_BYTES", blocks)
     case: Case = CASES[name](rows=UNEVEN)
     x = spread(case.problem, size)
     rng = np.random.default_rng(4)
-    state = Tracking(x, rng.standard_normal(x.shape), rng.standard_normal(x.shape), rng.uniform(1, 20, N))
+    state = Tracking(
+        x, rng.standard_normal(x.shape), rng.standard_normal(x.shape), rng.uniform(1, 20, N)
+    )
     found = measured(case.problem, state)
-    expected = naive.metrics(case.values, case.gradients, x, state.tracker, state.field, state.penalty)
+    expected = naive.metrics(
+        case.values, case.gradients, x, state.tracker, state.field, state.penalty
+    )
     assert found.keys() == expected.keys()
     for metric, value in expected.items():
         absolute = 1e-15 * N if metric == "distance_to_manifold" else 0.0
@@ -90,8 +98,13 @@ def test_all_vanish_at_a_common_critical_point() -> None:
 
 
 def test_a_set_without_tangents_is_refused() -> None:
-    problem: Any = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, SimpleNamespace(shape=(12, 3)), N)
-    with pytest.raises(TypeError, match=r"need a constraint set with Riemannian; namespace\(shape=\(12, 3\)\) has none"):
+    problem: Any = FunctionProblem(
+        lambda agent, x: 0.0, lambda agent, x: x, SimpleNamespace(shape=(12, 3)), N
+    )
+    with pytest.raises(
+        TypeError,
+        match=r"need a constraint set with Riemannian; namespace\(shape=\(12, 3\)\) has none",
+    ):
         measured(problem, Plain(np.zeros((N, 12, 3))))
 
 
@@ -117,14 +130,18 @@ def test_without_a_projection_or_a_landing_field(n: int) -> None:
     mean = naive.mean(x)
     expected = {
         "objective": sum(value(i, mean) for i in range(n)) / n,
-        "gradient_norm": riemannian(mean, naive.mean(np.stack([gradient(i, mean) for i in range(n)]))),
+        "gradient_norm": riemannian(
+            mean, naive.mean(np.stack([gradient(i, mean) for i in range(n)]))
+        ),
         "local_gradient_sum": sum(riemannian(x[i], gradient(i, x[i])) for i in range(n)),
         "consensus_error": sum(naive.norm(x[i] - mean) for i in range(n)),
         "consensus_rms": np.sqrt(sum(naive.norm(x[i] - mean) ** 2 for i in range(n)) / n),
         "feasibility": max(np.abs(x[i].T @ j @ x[i] - j).sum() / 16 for i in range(n)),
         "tracking_error": naive.norm(naive.mean(tracker) - mean),
     }
-    found = measured(FunctionProblem(value, gradient, constraint, n), Tracking(x, tracker, x, np.ones(n)))
+    found = measured(
+        FunctionProblem(value, gradient, constraint, n), Tracking(x, tracker, x, np.ones(n))
+    )
     assert found == pytest.approx(expected, rel=1e-11, abs=1e-18)
 
 
@@ -150,14 +167,24 @@ def test_the_first_runaway_is_found_on_every_rank(spoil: float) -> None:
 
 @pytest.mark.parametrize("power", [-1020, -600, -465, -200, 465, 600, 1020])
 def test_norms_scale_by_powers_of_two_without_rounding(power: int) -> None:
-    """Where squares underflow or overflow too; agents that share a stack may differ in size, be zero, infinite or NaN."""
+    """Where squares underflow or overflow too; agents that share a stack may differ in size, be
+    zero, infinite or NaN."""
     x = np.random.default_rng(0).standard_normal((6, 4, 2))
     assert np.linalg.norm(x[0]) == pytest.approx(norms(x)[0], rel=1e-15)
     mixed = np.ldexp(x, power)
     mixed[1], mixed[2, 0, 0], mixed[3, 1, 1], mixed[4] = 0.0, np.inf, np.nan, x[4]
     with np.errstate(over="ignore"):
         found = norms(mixed)
-    expected = np.array([np.ldexp(norms(x)[0], power), 0.0, np.inf, np.nan, norms(x)[4], np.ldexp(norms(x)[5], power)])
+    expected = np.array(
+        [
+            np.ldexp(norms(x)[0], power),
+            0.0,
+            np.inf,
+            np.nan,
+            norms(x)[4],
+            np.ldexp(norms(x)[5], power),
+        ]
+    )
     np.testing.assert_array_equal(found, expected)
 
 
@@ -180,16 +207,23 @@ def test_gradients_are_measured_whatever_the_size_of_the_data(size: float) -> No
     for s in (power, size):
         for plain, scaled in (
             (PCA(data, 3), PCA([s * a for a in data], 3)),
-            (Procrustes(data, targets), Procrustes([s * a for a in data], [s * b for b in targets])),
+            (
+                Procrustes(data, targets),
+                Procrustes([s * a for a in data], [s * b for b in targets]),
+            ),
         ):
             usual, found = measured(plain, Plain(x)), measured(scaled, Plain(x))
             for name in ("gradient_norm", "local_gradient_sum", "objective"):
                 exactly = s * s * usual[name]
-                assert found[name] == (exactly if s == power else pytest.approx(exactly, rel=1e-12)), name
+                assert found[name] == (
+                    exactly if s == power else pytest.approx(exactly, rel=1e-12)
+                ), name
 
 
 def row(k: int) -> Row:
-    return Row(k, 2 * k, 3 * k, 4 * k, 5 * k, 0.5 * k, {"objective": -1.0 * k, "error": 1.0 / (k + 1)})
+    return Row(
+        k, 2 * k, 3 * k, 4 * k, 5 * k, 0.5 * k, {"objective": -1.0 * k, "error": 1.0 / (k + 1)}
+    )
 
 
 def recorded(number: int, limit: int = 20_000) -> History:
@@ -206,11 +240,18 @@ def test_columns_are_what_was_recorded() -> None:
     for factor, name in enumerate(COUNTS, start=1):
         np.testing.assert_array_equal(history[name], factor * np.arange(5), strict=True)
         assert history[name].dtype == np.int64
-    for name, expected in (("seconds", 0.5 * np.arange(5)), ("objective", -np.arange(5.0)), ("error", 1 / np.arange(1.0, 6.0))):
+    for name, expected in (
+        ("seconds", 0.5 * np.arange(5)),
+        ("objective", -np.arange(5.0)),
+        ("error", 1 / np.arange(1.0, 6.0)),
+    ):
         np.testing.assert_array_equal(history[name], expected, strict=True)
     assert history.rows == tuple(row(k) for k in range(5))
     assert ("objective" in history, "gradient_norm" in history) == (True, False)
-    with pytest.raises(KeyError, match=r"no column 'gradient'; there are iteration, rounds, .*, seconds, objective, error"):
+    with pytest.raises(
+        KeyError,
+        match=r"no column 'gradient'; there are iteration, rounds, .*, seconds, objective, error",
+    ):
         history["gradient"]
     empty = History()
     assert list(empty) == [*COUNTS, "seconds"]
@@ -230,7 +271,13 @@ def test_memory_is_bounded(limit: int) -> None:
 
 def test_a_copy_or_a_data_frame_has_the_same_columns() -> None:
     history = recorded(9, limit=6)
-    copies = (pickle.loads(pickle.dumps(history)), history.before(9), {**history}, pd.DataFrame(history), history.to_pandas())
+    copies = (
+        pickle.loads(pickle.dumps(history)),
+        history.before(9),
+        {**history},
+        pd.DataFrame(history),
+        history.to_pandas(),
+    )
     for copy in copies:
         assert list(copy) == list(history)
         for name, column in history.items():
@@ -238,12 +285,17 @@ def test_a_copy_or_a_data_frame_has_the_same_columns() -> None:
     assert recorded(5).before(2)["iteration"].tolist() == [0, 1]
 
 
-SMALL = "--problem pca --data synthetic --dimension 6 --rank 2 --samples 20 --agents 4 --iterations 12 --quiet".split()
+SMALL = (
+    "--problem pca --data synthetic --dimension 6 --rank 2 --samples 20 --agents 4 --iterations "
+    "12 --quiet"
+).split()
 
 
 def solved(recorder: Any = None) -> Any:
     problem, W = pca().problem, GRAPHS["ring"](5)
-    result = do.solve(problem, do.DRFGT(), W, iterations=30, recorders=[] if recorder is None else [recorder])
+    result = do.solve(
+        problem, do.DRFGT(), W, iterations=30, recorders=[] if recorder is None else [recorder]
+    )
     assert recorder is None or result.iterates_sha256 == solved().iterates_sha256
     return result
 
@@ -290,19 +342,29 @@ def test_mlflow_has_every_row(tmp_path: Path) -> None:
     (run,) = client.search_runs([client.get_experiment_by_name("decentorth").experiment_id])
     assert run.info.status == "FINISHED"
     for name in ("gradient_norm", "bytes"):
-        kept = {metric.step: metric.value for metric in client.get_metric_history(run.info.run_id, name)}
+        kept = {
+            metric.step: metric.value for metric in client.get_metric_history(run.info.run_id, name)
+        }
         assert kept == dict(zip(history["iteration"].tolist(), history[name].tolist(), strict=True))
 
 
 @pytest.mark.slow
-def test_the_command_records_also_the_rows_before_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_records_also_the_rows_before_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from pyarrow import parquet
 
     monkeypatch.chdir(tmp_path)
     assert main([*SMALL, "--out", "a", "--checkpoint-every", "6"]) == 0
-    assert main([*SMALL, "--out", "b", "--checkpoint-every", "6", "--record", "parquet:b.parquet"]) == 0
+    assert (
+        main([*SMALL, "--out", "b", "--checkpoint-every", "6", "--record", "parquet:b.parquet"])
+        == 0
+    )
     assert read_summary("a")["iterates_sha256"] == read_summary("b")["iterates_sha256"]
-    assert main(["--resume", "a", "--iterations", "20", "--record", "parquet:a.parquet", "--quiet"]) == 0
+    assert (
+        main(["--resume", "a", "--iterations", "20", "--record", "parquet:a.parquet", "--quiet"])
+        == 0
+    )
     for folder in ("a", "b"):
         table, history = parquet.read_table(f"{folder}.parquet"), read_history(folder)
         assert table["iteration"].to_pylist() == history["iteration"].tolist()
@@ -310,11 +372,16 @@ def test_the_command_records_also_the_rows_before_it_goes_on(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("place", ["sqlite:x", "parquet", "parquet:"])
-def test_a_recorder_that_there_is_not_is_refused(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recorder_that_there_is_not_is_refused(
+    place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*SMALL, "--record", place]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert f"record must be one of tensorboard:PATH, mlflow:PATH, parquet:PATH, got '{place}'" in said.err
+    assert (
+        f"record must be one of tensorboard:PATH, mlflow:PATH, parquet:PATH, got '{place}'"
+        in said.err
+    )
 
 
 @pytest.mark.slow
@@ -327,12 +394,18 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_run(
     place = f"{kind}:file/x"
     assert main([*SMALL, "--out", "run", "--record", place]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line == f"decentorth: --record {place} cannot be used: cannot write into file: Not a directory" or kind != "parquet"
+    assert (
+        line
+        == f"decentorth: --record {place} cannot be used: cannot write into file: Not a directory"
+        or kind != "parquet"
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.mark.slow
-def test_a_parquet_file_replaces_only_one_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_parquet_file_replaces_only_one_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     import pyarrow
     from pyarrow import parquet
 
@@ -354,7 +427,10 @@ def test_a_parquet_file_replaces_only_one_of_its_own(tmp_path: Path, capsys: pyt
 
 def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(do.recorders.Parquet, "library", "no_such_library")
-    with pytest.raises(ModuleNotFoundError, match=r'Parquet needs no_such_library: pip install "decentorth\[tables\]"'):
+    with pytest.raises(
+        ModuleNotFoundError,
+        match=r'Parquet needs no_such_library: pip install "decentorth\[tables\]"',
+    ):
         do.recorders.Parquet("x")
 
 
@@ -387,10 +463,20 @@ FIXED: Any = {"step_size": 0.01, "penalty": 1.0}
         ),
         (do.PushPull(**FIXED), "directed_ring", {"x", "tracker"}, {}),
         (do.PushPull(**FIXED), topologies.RandomMatching(SITES, seed=1), {"x", "tracker"}, {}),
-        *((do.DRFGT(**FIXED), "ring", {"x", "tracker", "x + tracker (coded)"}, {"channel": faults}) for faults in FAULTS),
+        *(
+            (
+                do.DRFGT(**FIXED),
+                "ring",
+                {"x", "tracker", "x + tracker (coded)"},
+                {"channel": faults},
+            )
+            for faults in FAULTS
+        ),
     ],
 )
-def test_the_bytes_add_up_to_those_of_the_history(method: Any, mixing: Any, quantities: set[str], more: Any) -> None:
+def test_the_bytes_add_up_to_those_of_the_history(
+    method: Any, mixing: Any, quantities: set[str], more: Any
+) -> None:
     result = do.solve(problem(), method, mixing, iterations=20, **more)
     assert bytes_of(result) == result.row.bytes > 0
     assert {row.quantity for row in result.sent()} <= quantities
@@ -405,15 +491,25 @@ def test_the_bytes_add_up_to_those_of_the_history(method: Any, mixing: Any, quan
         (do.PushPull, "directed_ring", {(i, (i + 1) % SITES) for i in range(SITES)}),
     ],
 )
-def test_each_number_goes_to_the_neighbours_only(method: Any, mixing: str, edges: set[tuple[int, int]]) -> None:
+def test_each_number_goes_to_the_neighbours_only(
+    method: Any, mixing: str, edges: set[tuple[int, int]]
+) -> None:
     """Known by hand: 12 iterations send x and the tracker, 6 x 2 numbers each, over every edge."""
     result = do.solve(problem(), method(**FIXED), mixing, iterations=12)
-    expected = {(f"agent {i}", f"agent {j}", name): 144 for i, j in edges for name in ("x", "tracker")}
+    expected = {
+        (f"agent {i}", f"agent {j}", name): 144 for i, j in edges for name in ("x", "tracker")
+    }
     assert {row[:3]: row.numbers for row in result.sent()} == expected
 
 
 def test_the_rest_of_a_resumed_run_is_said(tmp_path: Path) -> None:
-    do.solve(problem(), do.DRFGT(**FIXED), "ring", iterations=10, checkpoints=do.Checkpoints(tmp_path, every=10))
+    do.solve(
+        problem(),
+        do.DRFGT(**FIXED),
+        "ring",
+        iterations=10,
+        checkpoints=do.Checkpoints(tmp_path, every=10),
+    )
     result = do.solve(problem(), do.DRFGT(**FIXED), "ring", iterations=20, resume=tmp_path)
     rest = result.sent()[-1]
     assert bytes_of(result) == result.row.bytes == 2 * rest.bytes

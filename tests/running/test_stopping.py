@@ -1,4 +1,5 @@
-"""When a run ends: rules, their combinations, and agents that decide themselves, in which no observer has a say."""
+"""When a run ends: rules, their combinations, and agents that decide themselves, in which no
+observer has a say."""
 
 from __future__ import annotations
 
@@ -69,7 +70,9 @@ DONE = Stop("iterations", False, "all done")
 def test_the_floor_of_an_objective() -> None:
     floor = ObjectiveBelow(-1e3)
     assert floor(row(objective=-999.0), ALONE) is None
-    assert floor(row(objective=-1e3), ALONE) == Stop("objective_floor", False, "objective -1000 <= -1000")
+    assert floor(row(objective=-1e3), ALONE) == Stop(
+        "objective_floor", False, "objective -1000 <= -1000"
+    )
     with pytest.raises(ValueError, match="floor must be finite, got nan"):
         ObjectiveBelow(np.nan)
 
@@ -77,7 +80,9 @@ def test_the_floor_of_an_objective() -> None:
 @pytest.mark.parametrize("other", [1e-3, True, None, Consensus])
 def test_what_is_no_rule_does_not_combine(other: Any) -> None:
     for combine in (operator.and_, operator.or_):
-        with pytest.raises(TypeError, match=r"combine rules such as do\.stopping\.GradientNorm\(1e-6\), got "):
+        with pytest.raises(
+            TypeError, match=r"combine rules such as do\.stopping\.GradientNorm\(1e-6\), got "
+        ):
             combine(GradientNorm(1e-6), other)
 
 
@@ -85,8 +90,14 @@ def test_a_function_in_a_combination_answers_true_or_false() -> None:
     answers: Any = lambda row, collective: row.iteration > 10  # noqa: E731
     either, both = GradientNorm(1e-6) | answers | Iterations(99), GradientNorm(1e-6) & answers
     stopped = Stop("stopped", False, "the stopping rule ended the run at iteration 11")
-    assert (either(row(gradient_norm=1.0), ALONE), both(row(gradient_norm=1.0), ALONE)) == (None, None)
-    assert (either(row(11, gradient_norm=1.0), ALONE), both(row(11, gradient_norm=1.0), ALONE)) == (stopped, None)
+    assert (either(row(gradient_norm=1.0), ALONE), both(row(gradient_norm=1.0), ALONE)) == (
+        None,
+        None,
+    )
+    assert (either(row(11, gradient_norm=1.0), ALONE), both(row(11, gradient_norm=1.0), ALONE)) == (
+        stopped,
+        None,
+    )
     found = both(row(11, gradient_norm=0.0), ALONE)
     assert found is not None
     assert (found.status, found.converged) == ("stopped", False)
@@ -105,8 +116,11 @@ def test_a_function_in_a_combination_answers_true_or_false() -> None:
         (DONE, LATE, LATE, ("time_limit", False)),
     ],
 )
-def test_either_and_both(one: Stop | None, two: Stop | None, either: Stop | None, both: tuple[str, bool] | None) -> None:
-    """The run has converged where either rule means it, or where both do; both are asked, since asking may communicate."""
+def test_either_and_both(
+    one: Stop | None, two: Stop | None, either: Stop | None, both: tuple[str, bool] | None
+) -> None:
+    """The run has converged where either rule means it, or where both do; both are asked, since
+    asking may communicate."""
     first, second = Says(one), Says(two)
     assert (first | second)(row(), ALONE) == either
     found = (first & second)(row(), ALONE)
@@ -126,13 +140,19 @@ def test_either_and_both(one: Stop | None, two: Stop | None, either: Stop | None
     ],
 )
 def test_tolerances(rule: Any, metric: str, words: str) -> None:
-    others: dict[str, Any] = dict.fromkeys(("gradient_norm", "consensus_rms", "feasibility", "error"), 1.0)
+    others: dict[str, Any] = dict.fromkeys(
+        ("gradient_norm", "consensus_rms", "feasibility", "error"), 1.0
+    )
     small = rule(1e-3)
-    assert small(row(**{**others, metric: 1e-3}), ALONE) == Stop("converged", True, f"{words} 1.00e-03 <= 0.001")
+    assert small(row(**{**others, metric: 1e-3}), ALONE) == Stop(
+        "converged", True, f"{words} 1.00e-03 <= 0.001"
+    )
     assert small(row(**{**others, metric: np.nextafter(1e-3, 1)}), ALONE) is None
     assert small(row(**{**others, metric: float("nan")}), ALONE) is None
     assert small(row(**others), ALONE) is None
-    with pytest.raises(ValueError, match="an error tolerance needs a problem whose answer is known"):
+    with pytest.raises(
+        ValueError, match="an error tolerance needs a problem whose answer is known"
+    ):
         Error(1e-3)(row(gradient_norm=0.0), ALONE)
     for bad in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match=f"tolerance must be positive and finite, got {bad}"):
@@ -141,11 +161,18 @@ def test_tolerances(rule: Any, metric: str, words: str) -> None:
 
 def test_iterations_and_time() -> None:
     assert [Iterations(10)(row(k), ALONE) is None for k in (9, 10, 11)] == [True, False, False]
-    assert Iterations(10)(row(10), ALONE) == Stop("iterations", False, "stopped at the limit of 10 iterations")
+    assert Iterations(10)(row(10), ALONE) == Stop(
+        "iterations", False, "stopped at the limit of 10 iterations"
+    )
     assert Time("2m") == Time(120)  # type: ignore[arg-type]  # text is read
     assert Time(2.5)(row(seconds=2.0), ALONE) is None
-    assert Time(2.0)(row(seconds=2.0), ALONE) == Stop("time_limit", False, "stopped at the time limit of 2 s")
-    for make, words in ((Iterations, "number must be at least 0, got -1"), (Time, "seconds must be positive and finite, got -1")):
+    assert Time(2.0)(row(seconds=2.0), ALONE) == Stop(
+        "time_limit", False, "stopped at the time limit of 2 s"
+    )
+    for make, words in (
+        (Iterations, "number must be at least 0, got -1"),
+        (Time, "seconds must be positive and finite, got -1"),
+    ):
         with pytest.raises(ValueError, match=words):
             make(-1)
 
@@ -158,7 +185,9 @@ def test_the_clock_of_rank_0_decides_for_all() -> None:
 
         def on_rank(communicator: Any) -> bool:
             seconds = 1.0 if communicator.rank == fast else 3.0
-            return Time(2.0)(row(seconds=seconds), AgentCollective(communicator, bounds)) is not None
+            return (
+                Time(2.0)(row(seconds=seconds), AgentCollective(communicator, bounds)) is not None
+            )
 
         return on_ranks(3, on_rank)
 
@@ -170,7 +199,9 @@ def test_and_or_and_not_name_the_signs_that_combine_rules() -> None:
     """Python's own words would keep one rule and drop the other without a word."""
     one, two = GradientNorm(1e-6), Consensus(1e-6)
     for combined in (lambda: one and two, lambda: one | two or one, lambda: not one & two):
-        with pytest.raises(TypeError, match=r"neither true nor false: write & for 'and' and \| for 'or'"):
+        with pytest.raises(
+            TypeError, match=r"neither true nor false: write & for 'and' and \| for 'or'"
+        ):
             combined()
 
 
@@ -191,19 +222,27 @@ def quantities(states: list[Any], W: Array, factor: float | None) -> dict[str, f
     before, now = states
     neighbours = [[j for j in range(len(W)) if W[i, j] != 0] for i in range(len(W))]
     found = {
-        "disagreement": [naive.norm(x - sum(W[i, j] * now.x[j] for j in neighbours[i])) for i, x in enumerate(now.x)],
+        "disagreement": [
+            naive.norm(x - sum(W[i, j] * now.x[j] for j in neighbours[i]))
+            for i, x in enumerate(now.x)
+        ],
         "feasibility": [naive.infeasibility(x) for x in now.x],
     }
     if factor is not None:
         found["gradient"] = [factor * naive.norm(y) for y in now.tracker]
     else:
         steps = getattr(before, "step_size", np.ones(len(W)))
-        found["movement"] = [naive.norm(x - old) / step for x, old, step in zip(now.x, before.x, steps, strict=True)]
+        found["movement"] = [
+            naive.norm(x - old) / step for x, old, step in zip(now.x, before.x, steps, strict=True)
+        ]
     return {name: max(values) for name, values in found.items()}
 
 
-def first_stop(run: Run, W: Array, rule: LocalMaximum, every: int, factor: float | None) -> tuple[int, dict[str, float]]:
-    """The first iteration at which the agents meet and all quantities are within the tolerance, and the largest of them."""
+def first_stop(
+    run: Run, W: Array, rule: LocalMaximum, every: int, factor: float | None
+) -> tuple[int, dict[str, float]]:
+    """The first iteration at which the agents meet and all quantities are within the tolerance, and
+    the largest of them."""
     states = run.states()
     before = None
     for state in states:
@@ -225,38 +264,60 @@ METHODS: dict[str, tuple[Any, float | None]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "graph"), [("DRFGT", "ring"), ("DESTINY", "path"), ("REXTRA", "star"), ("DeEPCA", "ring")])
+@pytest.mark.parametrize(
+    ("name", "graph"),
+    [("DRFGT", "ring"), ("DESTINY", "path"), ("REXTRA", "star"), ("DeEPCA", "ring")],
+)
 def test_they_stop_where_they_first_meet_with_all_of_them_done(name: str, graph: str) -> None:
-    """Never early, and no later than `every` iterations after; the points are those of a run that nobody stops."""
+    """Never early, and no later than `every` iterations after; the points are those of a run that
+    nobody stops."""
     algorithm, factor = METHODS[name]
     W = GRAPHS[graph](N)
     every, rule = 7, LocalMaximum(1e-3, every=7)
     result = do.solve(pca().problem, algorithm, W, iterations=5000, stopping=rule)
     k, found = first_stop(set_up(pca().problem, algorithm, W), W.toarray(), rule, every, factor)
-    assert (result.status, result.converged, result.state.k, result.row.iteration) == ("converged", True, k, k)
+    assert (result.status, result.converged, result.state.k, result.row.iteration) == (
+        "converged",
+        True,
+        k,
+        k,
+    )
     agreed = result.row.agreed
     assert agreed is not None
     assert agreed.maxima == pytest.approx(found, rel=1e-9, abs=1e-14)
     said = ", ".join(f"{word} {value:.2e}" for word, value in agreed.maxima.items())
-    assert result.message == f"the agents agreed by {tp.flooding_rounds(W)} rounds of max-consensus: local {said} <= 0.001"
+    assert (
+        result.message
+        == f"the agents agreed by {tp.flooding_rounds(W)} rounds of max-consensus: local {said} <= "
+        "0.001"
+    )
     state = next(islice(set_up(pca().problem, algorithm, W).states(), k, None))
     assert state.x.tobytes() == result.x.tobytes()
 
 
 def test_every_round_message_and_byte_is_counted_in_all_and_apart() -> None:
-    """Per attempt: one exchange of points, diameter rounds of three numbers; the default is ten iterations for each round."""
+    """Per attempt: one exchange of points, diameter rounds of three numbers; the default is ten
+    iterations for each round."""
     algorithm = do.DRFGT(step_size=0.02, penalty=1.0, order="combine-then-adapt")
     result = do.solve(pca().problem, algorithm, RING, iterations=100, stopping=LocalMaximum(1e-9))
     agreement = result.agreement
     assert agreement is not None
     assert (agreement.every, agreement.rounds, agreement.exchanges) == (30, 2, 3)
     attempts, edges, size = 4, 2 * N, 36  # at 0, 30, 60, 90
-    apart = Tally(attempts, 3 * attempts, 3 * attempts * edges, attempts * edges * 8 * (size + 2 * 3))
+    apart = Tally(
+        attempts, 3 * attempts, 3 * attempts * edges, attempts * edges * 8 * (size + 2 * 3)
+    )
     assert agreement.tally == apart
     row = result.row
     assert (row.rounds, row.messages) == (100 + apart.rounds, 100 * edges + apart.messages)
     assert row.bytes == 100 * edges * 8 * 2 * size + apart.bytes
-    only = do.solve(pca().problem, do.DRFGT(), RING, iterations=90, stopping=LocalMaximum(1e-9, ("gradient",), 30, 4)).agreement
+    only = do.solve(
+        pca().problem,
+        do.DRFGT(),
+        RING,
+        iterations=90,
+        stopping=LocalMaximum(1e-9, ("gradient",), 30, 4),
+    ).agreement
     assert only is not None
     assert only.tally == Tally(4, 16, 16 * edges, 16 * edges * 8)
 
@@ -272,7 +333,9 @@ def test_what_a_local_tolerance_implies(name: str, graph: str, tolerance: float)
     assert c is not None
     for case in (pca(), procrustes()) if graph == "ring" else (procrustes(),):
         W, problem = GRAPHS[graph](N), case.problem
-        result = do.solve(problem, algorithm, W, iterations=40_000, stopping=LocalMaximum(tolerance, every=5))
+        result = do.solve(
+            problem, algorithm, W, iterations=40_000, stopping=LocalMaximum(tolerance, every=5)
+        )
         assert result.converged
         gap = 1.0 - tp.spectrum(W).lambda_2
         mean = result.x.mean(0)
@@ -281,8 +344,14 @@ def test_what_a_local_tolerance_implies(name: str, graph: str, tolerance: float)
         s = np.hypot(r, r + tolerance)
         assert np.sqrt(np.mean([naive.norm(x - mean) ** 2 for x in result.x])) <= r
         assert result.row.values["consensus_rms"] <= s
-        here, there = (tracked(name, problem, result.state, x) for x in (result.x, np.repeat(hat[None], N, axis=0)))
-        L = max(naive.norm(f - g) / naive.norm(x - hat) for f, g, x in zip(here, there, result.x, strict=True))
+        here, there = (
+            tracked(name, problem, result.state, x)
+            for x in (result.x, np.repeat(hat[None], N, axis=0))
+        )
+        L = max(
+            naive.norm(f - g) / naive.norm(x - hat)
+            for f, g, x in zip(here, there, result.x, strict=True)
+        )
         assert result.row.values["gradient_norm"] <= tolerance + c * L * s
         rest = np.mean([naive.norm(f - g) for f, g in zip(here, there, strict=True)])
         assert result.row.values["gradient_norm"] <= tolerance + c * rest
@@ -306,7 +375,9 @@ def tracked(name: str, problem: Any, state: Any, x: Array) -> Any:
         (do.GradientTracking(penalty=5.0), "penalised"),
     ],
 )
-def test_how_much_shorter_than_the_riemannian_gradient_a_field_may_be(algorithm: Any, field: str) -> None:
+def test_how_much_shorter_than_the_riemannian_gradient_a_field_may_be(
+    algorithm: Any, field: str
+) -> None:
     """Where x^T x = I; for one gradient, orthogonal to x, it is as short as that."""
     assert algorithm.gradient_factor is not None
     constraint, rng = pca().problem.constraint, np.random.default_rng(0)
@@ -315,17 +386,27 @@ def test_how_much_shorter_than_the_riemannian_gradient_a_field_may_be(algorithm:
     g[0] -= x[0] @ (x[0].T @ g[0])
     penalty = [] if field == "tangent" else [np.full(200, 3.0)]
     fields = getattr(constraint, field)(x, g, *penalty)
-    ratios = [naive.norm(naive.tangent_projection(a, b)) / naive.norm(f) for a, b, f in zip(x, g, fields, strict=True)]
+    ratios = [
+        naive.norm(naive.tangent_projection(a, b)) / naive.norm(f)
+        for a, b, f in zip(x, g, fields, strict=True)
+    ]
     assert max(ratios) <= algorithm.gradient_factor * (1 + 1e-12)
     assert ratios[0] == pytest.approx(algorithm.gradient_factor, rel=1e-12)
 
 
 @pytest.mark.slow
 def test_movement_bounds_the_mean_field_of_descent() -> None:
-    """x_i <- sum_j W_ij x_j - alpha F_i(x_i): the mean movement over alpha is the mean field, though no F_i vanishes."""
+    """x_i <- sum_j W_ij x_j - alpha F_i(x_i): the mean movement over alpha is the mean field,
+    though no F_i vanishes."""
     problem, alpha = pca().problem, 0.02
     algorithm = do.DGD(step_size=alpha, penalty=20.0)
-    result = do.solve(problem, algorithm, RING, iterations=20_000, stopping=LocalMaximum(1e-7, ("movement",), every=10))
+    result = do.solve(
+        problem,
+        algorithm,
+        RING,
+        iterations=20_000,
+        stopping=LocalMaximum(1e-7, ("movement",), every=10),
+    )
     assert result.converged
     fields = problem.constraint.penalised(result.x, problem.gradient(result.x), np.full(N, 20.0))
     assert naive.norm(naive.mean(fields)) <= 1.1e-7
@@ -350,14 +431,17 @@ class MeetingAgain(_Meets, Replaying):
 
 @pytest.mark.parametrize(("algorithm", "case"), [(do.DRFGT(), procrustes), (do.REXTRA(), pca)])
 def test_an_agent_knows_only_what_its_neighbours_tell_it(algorithm: Any, case: Any) -> None:
-    """Every exchange of the agents that meet is recorded; each alone, told the same, comes to the same conclusion."""
+    """Every exchange of the agents that meet is recorded; each alone, told the same, comes to the
+    same conclusion."""
     rule = LocalMaximum(0.3, every=40)
     setup = set_up(case().problem, algorithm, RING)
     recording: Any = Meeting(setup.network)
     together = Agreement((rule,), setup.problem, algorithm, recording)
     states, verdicts = [], []
     for state in islice(setup.states(), 401):
-        states.append(state._replace(**{name: value.copy() for name, value in arrays(state).items()}))
+        states.append(
+            state._replace(**{name: value.copy() for name, value in arrays(state).items()})
+        )
         if state.k == together.next:
             together.look(Snapshot(state, (0, 0, 0), {}, {}))
             verdicts.append((state.k, together.wanted == state.k, together.latest))
@@ -368,7 +452,9 @@ def test_an_agent_knows_only_what_its_neighbours_tell_it(algorithm: Any, case: A
         problem = setup.problem.restrict(own)
         alone = Agreement((rule,), problem, algorithm, network)
         for k, met, latest in verdicts:
-            state = states[k]._replace(**{name: value[own] for name, value in arrays(states[k]).items()})
+            state = states[k]._replace(
+                **{name: value[own] for name, value in arrays(states[k]).items()}
+            )
             assert alone.next == k
             alone.look(Snapshot(state, (0, 0, 0), {}, {}))
             assert (alone.wanted == k, alone.latest) == (met, latest)
@@ -380,16 +466,26 @@ def arrays(state: Any) -> dict[str, Array]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("channel", [("bursts:p=0.2,length=5,bad=1",), ("sleep:p=0.1", "topk:share=0.3")])
+@pytest.mark.parametrize(
+    "channel", [("bursts:p=0.2,length=5,bad=1",), ("sleep:p=0.1", "topk:share=0.3")]
+)
 def test_on_a_bad_channel_they_wait_for_each_other(channel: tuple[str, ...]) -> None:
-    """What is lost is sent again, so that they decide alike, in one iteration, and what they say is true."""
-    algorithm, rule = do.DRFGT(step_size=0.02, penalty=1.0, order="combine-then-adapt"), LocalMaximum(1e-3, every=20)
+    """What is lost is sent again, so that they decide alike, in one iteration, and what they say is
+    true."""
+    algorithm, rule = (
+        do.DRFGT(step_size=0.02, penalty=1.0, order="combine-then-adapt"),
+        LocalMaximum(1e-3, every=20),
+    )
     W = tp.uniform_weights(tp.ring(N), 0.8)
-    result = do.solve(pca().problem, algorithm, W, iterations=20_000, stopping=rule, channel=do.Channel(*channel))
+    result = do.solve(
+        pca().problem, algorithm, W, iterations=20_000, stopping=rule, channel=do.Channel(*channel)
+    )
     assert result.converged
     assert result.row.agreed is not None
     found = quantities([result.state, result.state], W.toarray(), 2.0)
-    assert result.row.agreed.maxima == pytest.approx({name: found[name] for name in result.row.agreed.maxima}, rel=1e-9)
+    assert result.row.agreed.maxima == pytest.approx(
+        {name: found[name] for name in result.row.agreed.maxima}, rel=1e-9
+    )
     agreement = result.agreement
     assert agreement is not None
     assert result.row.rounds == result.state.k + agreement.tally.rounds
@@ -401,11 +497,16 @@ def test_on_a_bad_channel_they_wait_for_each_other(channel: tuple[str, ...]) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["one_peer_exponential:8", "periodic@ring:8|star:8"])
 def test_on_a_network_that_repeats_itself(name: str) -> None:
-    """Disagreement is that with what a whole period makes of the points; with one peer at a time it is x_i - xbar."""
+    """Disagreement is that with what a whole period makes of the points; with one peer at a time it
+    is x_i - xbar."""
     sequence = tp.sequence_from_name(name)
     problem = pca((6,) * 8).problem
     result = do.solve(
-        problem, do.DRFGT(step_size=0.02, penalty=1.0), sequence, iterations=20_000, stopping=LocalMaximum(1e-3, every=10)
+        problem,
+        do.DRFGT(step_size=0.02, penalty=1.0),
+        sequence,
+        iterations=20_000,
+        stopping=LocalMaximum(1e-3, every=10),
     )
     assert result.converged
     agreed = result.row.agreed
@@ -421,17 +522,36 @@ def test_on_a_network_that_repeats_itself(name: str) -> None:
 
 
 def bits(result: do.Result) -> tuple[Any, ...]:
-    history = {name: column.tobytes() for name, column in result.history.items() if name != "seconds"}
+    history = {
+        name: column.tobytes() for name, column in result.history.items() if name != "seconds"
+    }
     assert result.agreement is not None
-    return result.x.tobytes(), history, result.status, result.message, result.agreement.tally, result.agreement.latest
+    return (
+        result.x.tobytes(),
+        history,
+        result.status,
+        result.message,
+        result.agreement.tally,
+        result.agreement.latest,
+    )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("algorithm", "channel"), [(do.DRFGT(), None), (do.REXTRA(), "loss:p=0.1")])
-def test_a_run_that_goes_on_is_one_that_never_stopped(algorithm: Any, channel: str | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("algorithm", "channel"), [(do.DRFGT(), None), (do.REXTRA(), "loss:p=0.1")]
+)
+def test_a_run_that_goes_on_is_one_that_never_stopped(
+    algorithm: Any, channel: str | None, tmp_path: Path
+) -> None:
     def go(iterations: int, **options: Any) -> do.Result:
-        arguments: Any = {"stopping": LocalMaximum(1e-2, every=10), "record_every": 1, "channel": channel}
-        return do.solve(pca().problem, algorithm, RING, iterations=iterations, **arguments, **options)
+        arguments: Any = {
+            "stopping": LocalMaximum(1e-2, every=10),
+            "record_every": 1,
+            "channel": channel,
+        }
+        return do.solve(
+            pca().problem, algorithm, RING, iterations=iterations, **arguments, **options
+        )
 
     whole = go(3000)
     assert whole.converged
@@ -449,21 +569,29 @@ def test_a_run_that_goes_on_may_be_judged_anew(tmp_path: Path) -> None:
     problem = pca().problem
 
     def go(rule: Any, **options: Any) -> do.Result:
-        return do.solve(problem, do.DRFGT(), RING, iterations=5000, stopping=rule, record_every=5000, **options)
+        return do.solve(
+            problem, do.DRFGT(), RING, iterations=5000, stopping=rule, record_every=5000, **options
+        )
 
     first = go(LocalMaximum(1e-2, every=10), checkpoints=do.Checkpoints(tmp_path))
     further = go(LocalMaximum(1e-4, every=10), resume=tmp_path)
     assert further.state.k == go(LocalMaximum(1e-4, every=10)).state.k > first.state.k
     again = go(LocalMaximum(1e-2, ("feasibility",), every=10), resume=tmp_path)
     assert again.state.k == first.state.k
-    assert again.message.startswith("the agents agreed by 2 rounds of max-consensus: local feasibility")
+    assert again.message.startswith(
+        "the agents agreed by 2 rounds of max-consensus: local feasibility"
+    )
 
 
 @pytest.mark.parametrize("algorithm", [do.RGD(), do.DRFGT()])
 def test_an_agent_alone_is_the_global_rule(algorithm: Any) -> None:
     problem = pca().problem.pooled()
-    mine = do.solve(problem, algorithm, iterations=20_000, stopping=LocalMaximum(1e-4, ("gradient",), every=10))
-    theirs = do.solve(problem, algorithm, iterations=20_000, stopping=GradientNorm(1e-4), record_every=10)
+    mine = do.solve(
+        problem, algorithm, iterations=20_000, stopping=LocalMaximum(1e-4, ("gradient",), every=10)
+    )
+    theirs = do.solve(
+        problem, algorithm, iterations=20_000, stopping=GradientNorm(1e-4), record_every=10
+    )
     assert mine.state.k == theirs.state.k
     assert mine.row.agreed is not None
     assert mine.row.agreed.maxima == {"gradient": theirs.row.values["gradient_norm"]}
@@ -475,7 +603,13 @@ def test_an_agent_alone_is_the_global_rule(algorithm: Any) -> None:
 def test_an_agent_whose_samples_are_spread_decides_the_same_on_all_ranks() -> None:
     def stopped(communicator: Any) -> tuple[int, str]:
         algorithm = do.Landing(step_size=0.05, penalty=1.0)
-        result = do.solve(Spread(pca().problem), algorithm, comm=communicator, iterations=5000, stopping=LocalMaximum(1e-3))
+        result = do.solve(
+            Spread(pca().problem),
+            algorithm,
+            comm=communicator,
+            iterations=5000,
+            stopping=LocalMaximum(1e-3),
+        )
         return result.state.k, result.message
 
     alone = stopped("serial")
@@ -484,11 +618,14 @@ def test_an_agent_whose_samples_are_spread_decides_the_same_on_all_ranks() -> No
 
 
 def test_with_the_rules_of_an_observer() -> None:
-    """`&` waits for both, `|` for either; rows are added where the agents agree and the observer does not."""
+    """`&` waits for both, `|` for either; rows are added where the agents agree and the observer
+    does not."""
     arguments: Any = {"iterations": 5000, "record_every": 5000}
 
     def go(rule: Any) -> do.Result:
-        return do.solve(pca().problem, do.DRFGT(step_size="constant"), RING, stopping=rule, **arguments)
+        return do.solve(
+            pca().problem, do.DRFGT(step_size="constant"), RING, stopping=rule, **arguments
+        )
 
     agents, observer = LocalMaximum(1e-2, every=10), GradientNorm(1e-5)
     early = go(agents)
@@ -511,18 +648,31 @@ def test_with_the_rules_of_an_observer() -> None:
 def test_where_nobody_knows_the_constraint_agents_use_what_they_believe() -> None:
     """x_i^T d_i with the tracker d_i of the mean of the B_i x_i."""
     problem = own_pencils()
-    result = do.solve(problem, CDADT(), GRAPHS["ring"](problem.n_agents), iterations=20_000, stopping=LocalMaximum(1e-4, every=20))
+    result = do.solve(
+        problem,
+        CDADT(),
+        GRAPHS["ring"](problem.n_agents),
+        iterations=20_000,
+        stopping=LocalMaximum(1e-4, every=20),
+    )
     assert result.converged
     agreed, state = result.row.agreed, result.state
     assert agreed is not None
-    believed = [naive.norm(naive.sym(x.T @ d) - np.eye(x.shape[1])) for x, d in zip(state.x, state.product_tracker, strict=True)]
+    believed = [
+        naive.norm(naive.sym(x.T @ d) - np.eye(x.shape[1]))
+        for x, d in zip(state.x, state.product_tracker, strict=True)
+    ]
     assert agreed.maxima["feasibility"] == pytest.approx(max(believed), rel=1e-9)
     assert tuple(agreed.maxima) == ("movement", "disagreement", "feasibility")
 
 
 def test_agents_that_run_away_do_not_agree() -> None:
     result = do.solve(
-        pca().problem, do.DRFGT(step_size=50.0, penalty=1.0), RING, iterations=100, stopping=LocalMaximum(1e-2, every=3)
+        pca().problem,
+        do.DRFGT(step_size=50.0, penalty=1.0),
+        RING,
+        iterations=100,
+        stopping=LocalMaximum(1e-2, every=3),
     )
     assert result.status == "diverged"
 
@@ -537,10 +687,28 @@ GRADIENT = LocalMaximum(1e-3, ("gradient",))
 @pytest.mark.parametrize(
     ("problem", "algorithm", "W", "rule", "words"),
     [
-        (pca().problem, do.REXTRA(), RING, GRADIENT, "agents of this method have no estimate of the mean gradient"),
+        (
+            pca().problem,
+            do.REXTRA(),
+            RING,
+            GRADIENT,
+            "agents of this method have no estimate of the mean gradient",
+        ),
         (rsr(), do.Landing(), None, LocalMaximum(1e-3), "needs a differentiable problem"),
-        (pca().problem, do.DRFGT(), RING, LocalMaximum(1e-3, rounds=1), "1 rounds of max-consensus are too few .* it takes 2"),
-        (pca().problem, do.DRFGT(), RING, LocalMaximum(1e-3) & LocalMaximum(1e-2, every=7), "must have the same every and rounds"),
+        (
+            pca().problem,
+            do.DRFGT(),
+            RING,
+            LocalMaximum(1e-3, rounds=1),
+            "1 rounds of max-consensus are too few .* it takes 2",
+        ),
+        (
+            pca().problem,
+            do.DRFGT(),
+            RING,
+            LocalMaximum(1e-3) & LocalMaximum(1e-2, every=7),
+            "must have the same every and rounds",
+        ),
         (
             pca().problem,
             do.DGD(step_size=1e-3, penalty=1.0),
@@ -550,6 +718,8 @@ GRADIENT = LocalMaximum(1e-3, ("gradient",))
         ),
     ],
 )
-def test_what_agents_cannot_know(problem: Any, algorithm: Any, W: Any, rule: Any, words: str) -> None:
+def test_what_agents_cannot_know(
+    problem: Any, algorithm: Any, W: Any, rule: Any, words: str
+) -> None:
     with pytest.raises(ValueError, match=words):
         do.solve(problem, algorithm, W, iterations=5, stopping=rule)

@@ -1,4 +1,5 @@
-"""The generalized Stiefel manifold: its operators, retractions, tangents, landing fields and safe steps, and products of sets."""
+"""The generalized Stiefel manifold: its operators, retractions, tangents, landing fields and safe
+steps, and products of sets."""
 
 from __future__ import annotations
 
@@ -74,7 +75,10 @@ def operators(n: int) -> dict[str, tuple[Any, Array]]:
         "operator with inverse": (Inverse(B), B),
         "samples": (SampleCovariance(A), A.T @ A / (2 * n)),
         "few samples": (SampleCovariance(few, 0.1), few.T @ few / (n // 2) + 0.1 * np.eye(n)),
-        "sparse samples": (SampleCovariance(scipy.sparse.csr_array(thin), 0.2), thin.T @ thin / (2 * n) + 0.2 * np.eye(n)),
+        "sparse samples": (
+            SampleCovariance(scipy.sparse.csr_array(thin), 0.2),
+            thin.T @ thin / (2 * n) + 0.2 * np.eye(n),
+        ),
     }
 
 
@@ -84,7 +88,8 @@ KINDS = list(operators(4))
 @pytest.mark.parametrize("n", [8, 90])
 @pytest.mark.parametrize("kind", KINDS)
 def test_operators_are_their_matrix(kind: str, n: int) -> None:
-    """Products, inverses where there are any, and the largest eigenvalue as a bound from above by 2e-4 at most."""
+    """Products, inverses where there are any, and the largest eigenvalue as a bound from above by
+    2e-4 at most."""
     given_as, B = operators(n)[kind]
     there, x = GeneralizedStiefel(given_as, 3), gaussian((n, 3))
     np.testing.assert_allclose(there.product(x), B @ x, atol=1e-13 * norm(B[None])[0])
@@ -93,7 +98,9 @@ def test_operators_are_their_matrix(kind: str, n: int) -> None:
     exact = np.linalg.eigvalsh(B)[-1]
     assert exact * (1 - 1e-12) <= there.largest <= exact * (1 + 2e-4)
     if not there.solvable:
-        with pytest.raises(TypeError, match=r"B\^\{-1\} g is needed: g.*products only \(psi-b, euclidean\)"):
+        with pytest.raises(
+            TypeError, match=r"B\^\{-1\} g is needed: g.*products only \(psi-b, euclidean\)"
+        ):
             there.solve(x)
     else:
         np.testing.assert_allclose(there.solve(x), np.linalg.solve(B, x), rtol=1e-9, atol=1e-11)
@@ -101,7 +108,8 @@ def test_operators_are_their_matrix(kind: str, n: int) -> None:
 
 
 def test_samples_of_a_covariance() -> None:
-    """The mean over all single samples is the whole; a batch is the mean of its samples, repeats counted."""
+    """The mean over all single samples is the whole; a batch is the mean of its samples, repeats
+    counted."""
     rng = np.random.default_rng(0)
     A = rng.standard_normal((7, 4))
     for rows in (A, scipy.sparse.csr_array(A)):
@@ -110,10 +118,16 @@ def test_samples_of_a_covariance() -> None:
         each = np.concatenate([covariance.product_on(x, np.array([[i]])) for i in range(7)])
         np.testing.assert_allclose(each.mean(0), covariance.product(x)[0], rtol=1e-13)
         matrices = np.concatenate([covariance.matrix_on(np.array([[i]])) for i in range(7)])
-        np.testing.assert_allclose(matrices.mean(0), A.T @ A / 7 + 0.25 * np.eye(4), rtol=1e-13, atol=1e-15)
+        np.testing.assert_allclose(
+            matrices.mean(0), A.T @ A / 7 + 0.25 * np.eye(4), rtol=1e-13, atol=1e-15
+        )
         batch = np.array([[2, 2, 5]])
-        np.testing.assert_allclose(covariance.product_on(x, batch)[0], (2 * each[2] + each[5]) / 3, rtol=1e-12)
-        np.testing.assert_allclose(covariance.matrix_on(batch)[0], (2 * matrices[2] + matrices[5]) / 3, rtol=1e-12)
+        np.testing.assert_allclose(
+            covariance.product_on(x, batch)[0], (2 * each[2] + each[5]) / 3, rtol=1e-12
+        )
+        np.testing.assert_allclose(
+            covariance.matrix_on(batch)[0], (2 * matrices[2] + matrices[5]) / 3, rtol=1e-12
+        )
 
 
 UNIT, HERE = GeneralizedStiefel(np.eye(4), 2), np.eye(4)[None, :, :2]
@@ -122,24 +136,87 @@ BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "not square": (np.ones((2, 3)), ValueError, r"B must be a square matrix, got shape \(2, 3\)"),
     "nan": (np.array([[1.0, np.nan], [np.nan, 1.0]]), ValueError, "B must be finite"),
     "complex": (np.eye(2) * 1j, TypeError, "B must hold real numbers, got dtype complex128"),
-    "unsymmetric": (np.array([[1.0, 0.5], [0.0, 1.0]]), ValueError, r"differs from its transpose by 0.5 .* give \(B \+ B.T\) / 2"),
-    "indefinite": (np.diag([1.0, -2.0]), ValueError, "smallest eigenvalue is -2, its largest 1: add a ridge"),
+    "unsymmetric": (
+        np.array([[1.0, 0.5], [0.0, 1.0]]),
+        ValueError,
+        r"differs from its transpose by 0.5 .* give \(B \+ B.T\) / 2",
+    ),
+    "indefinite": (
+        np.diag([1.0, -2.0]),
+        ValueError,
+        "smallest eigenvalue is -2, its largest 1: add a ridge",
+    ),
     "singular": (np.ones((2, 2)), ValueError, "B must be positive definite"),
-    "sparse, diagonal": (scipy.sparse.csr_array(np.diag([1.0, 0.0])), ValueError, "its diagonal has the entry 0"),
-    "factored": (lambda: GeneralizedStiefel(SINGULAR, 1).solve(np.ones((1, 2, 1))), ValueError, "pivot that is not positive"),
+    "sparse, diagonal": (
+        scipy.sparse.csr_array(np.diag([1.0, 0.0])),
+        ValueError,
+        "its diagonal has the entry 0",
+    ),
+    "factored": (
+        lambda: GeneralizedStiefel(SINGULAR, 1).solve(np.ones((1, 2, 1))),
+        ValueError,
+        "pivot that is not positive",
+    ),
     "operator, unsymmetric": (Inverse(np.triu(np.ones((3, 3)))), ValueError, "B must be symmetric"),
     "operator, negative": (Inverse(-np.eye(3)), ValueError, r"v\^T B v = -.* for a vector v"),
-    **{f"p = {p}": (lambda p=p: GeneralizedStiefel(np.eye(3), p), ValueError, rf"needs 1 <= p <= n .* p = {p}") for p in (0, 4)},
-    "few samples": (lambda: SampleCovariance(np.ones((2, 3))), ValueError, "of 2 samples in 3 dimensions is singular"),
-    "no matrix": (lambda: SampleCovariance(np.ones(3)), ValueError, r"a sample in each row, got shape \(3,\)"),
-    "complex samples": (lambda: SampleCovariance(np.ones((3, 2)) * 1j, 1.0), TypeError, "A must hold real numbers"),
-    "ridge": (lambda: SampleCovariance(np.ones((3, 2)), -1.0), ValueError, "ridge must be finite and not negative, got -1"),
-    "one set": (lambda: Product(Stiefel(4, 2)), ValueError, "a product needs at least two sets, got 1"),
-    "unequal sets": (lambda: Product(Stiefel(4, 2), Stiefel(4, 3)), ValueError, "must have equally many columns, got 2, 3"),
-    "wide points": (lambda: Product(Stiefel(4, 2), Stiefel(3, 2)).feasibility(np.ones((2, 7, 4))), ValueError, "cannot reshape"),
-    "no set": (lambda: Product(Stiefel(4, 2), cast(Any, "ball")), TypeError, "must be constraint sets, got str"),
-    "retraction": (lambda: UNIT.retract(HERE, HERE, cast(Any, "exp")), ValueError, "must be one of polar, .*, got 'exp'"),
-    "direction": (lambda: UNIT.landing(HERE, HERE, HERE, cast(Any, "exp")), ValueError, "must be one of psi-b, .*, got 'exp'"),
+    **{
+        f"p = {p}": (
+            lambda p=p: GeneralizedStiefel(np.eye(3), p),
+            ValueError,
+            rf"needs 1 <= p <= n .* p = {p}",
+        )
+        for p in (0, 4)
+    },
+    "few samples": (
+        lambda: SampleCovariance(np.ones((2, 3))),
+        ValueError,
+        "of 2 samples in 3 dimensions is singular",
+    ),
+    "no matrix": (
+        lambda: SampleCovariance(np.ones(3)),
+        ValueError,
+        r"a sample in each row, got shape \(3,\)",
+    ),
+    "complex samples": (
+        lambda: SampleCovariance(np.ones((3, 2)) * 1j, 1.0),
+        TypeError,
+        "A must hold real numbers",
+    ),
+    "ridge": (
+        lambda: SampleCovariance(np.ones((3, 2)), -1.0),
+        ValueError,
+        "ridge must be finite and not negative, got -1",
+    ),
+    "one set": (
+        lambda: Product(Stiefel(4, 2)),
+        ValueError,
+        "a product needs at least two sets, got 1",
+    ),
+    "unequal sets": (
+        lambda: Product(Stiefel(4, 2), Stiefel(4, 3)),
+        ValueError,
+        "must have equally many columns, got 2, 3",
+    ),
+    "wide points": (
+        lambda: Product(Stiefel(4, 2), Stiefel(3, 2)).feasibility(np.ones((2, 7, 4))),
+        ValueError,
+        "cannot reshape",
+    ),
+    "no set": (
+        lambda: Product(Stiefel(4, 2), cast(Any, "ball")),
+        TypeError,
+        "must be constraint sets, got str",
+    ),
+    "retraction": (
+        lambda: UNIT.retract(HERE, HERE, cast(Any, "exp")),
+        ValueError,
+        "must be one of polar, .*, got 'exp'",
+    ),
+    "direction": (
+        lambda: UNIT.landing(HERE, HERE, HERE, cast(Any, "exp")),
+        ValueError,
+        "must be one of psi-b, .*, got 'exp'",
+    ),
 }
 
 
@@ -153,11 +230,19 @@ def test_what_is_no_set_or_no_name_is_refused(name: str) -> None:
 def test_other_matrices_of_each_agent() -> None:
     """The set with a B for every agent; where one is singular, only solving with it is refused."""
     there, _ = manifold((5, 2))
-    matrices = np.stack([matrix(5, condition, seed=i) for i, condition in enumerate((1.0, 10.0, 100.0, 1e4))])
+    matrices = np.stack(
+        [matrix(5, condition, seed=i) for i, condition in enumerate((1.0, 10.0, 100.0, 1e4))]
+    )
     other = there.with_matrices(matrices)
     x, g = gaussian((5, 2)), gaussian((5, 2), seed=5)
-    np.testing.assert_allclose(other.product(x), [B @ one for B, one in zip(matrices, x, strict=True)], rtol=1e-13)
-    np.testing.assert_allclose(other.solve(g), [np.linalg.solve(B, one) for B, one in zip(matrices, g, strict=True)], rtol=1e-9)
+    np.testing.assert_allclose(
+        other.product(x), [B @ one for B, one in zip(matrices, x, strict=True)], rtol=1e-13
+    )
+    np.testing.assert_allclose(
+        other.solve(g),
+        [np.linalg.solve(B, one) for B, one in zip(matrices, g, strict=True)],
+        rtol=1e-9,
+    )
     np.testing.assert_array_less(other.feasibility(other.project(x)), 1e-11)
     assert other.largest == pytest.approx(1.0)
     singular = there.with_matrices(np.diag([1.0, 1.0, 1.0, 1.0, 0.0])[None])
@@ -178,7 +263,9 @@ def test_projection_is_the_polar_factor_of_the_metric(shape: tuple[int, int]) ->
         np.testing.assert_allclose(one, naive.polar(B, expected), atol=1e-9 * np.abs(one).max())
     np.testing.assert_array_less(there.feasibility(found), 1e-12)
     np.testing.assert_array_less(there.feasibility(feasible(there, n=50)), 1e-12)
-    np.testing.assert_allclose(there.feasibility(y), [naive.norm(naive.gap(B, one)) for one in y], rtol=1e-12)
+    np.testing.assert_allclose(
+        there.feasibility(y), [naive.norm(naive.gap(B, one)) for one in y], rtol=1e-12
+    )
     assert found.flags.c_contiguous
     root = scipy.linalg.sqrtm(B).real
     np.testing.assert_allclose(there.distance(y), norm(root @ (y - found)), rtol=1e-9)
@@ -188,7 +275,9 @@ def test_projection_is_the_polar_factor_of_the_metric(shape: tuple[int, int]) ->
 @pytest.mark.parametrize("size", [1e-9, 1e-3, 0.3, 100.0])
 @shapes
 @retractions
-def test_retractions_are_their_formulas(shape: tuple[int, int], retraction: Retraction, size: float) -> None:
+def test_retractions_are_their_formulas(
+    shape: tuple[int, int], retraction: Retraction, size: float
+) -> None:
     """From products as well as from points; feasible, and with the product of the new point."""
     there, B = manifold(shape)
     x = feasible(there)
@@ -214,7 +303,9 @@ def test_retractions_of_points_that_are_almost_dependent(retraction: Retraction)
 
 
 @retractions
-def test_a_point_that_is_not_finite_or_not_independent_spoils_no_other(retraction: Retraction) -> None:
+def test_a_point_that_is_not_finite_or_not_independent_spoils_no_other(
+    retraction: Retraction,
+) -> None:
     there, _ = manifold((6, 3))
     x = feasible(there, n=7)
     v = 0.1 * there.tangent(x, gaussian((6, 3), seed=3, n=7))
@@ -233,32 +324,47 @@ def test_a_point_that_is_not_finite_or_not_independent_spoils_no_other(retractio
 
 @shapes
 def test_tangent_vectors(shape: tuple[int, int]) -> None:
-    """x^T B xi is skew, the map is the orthogonal projection onto that space, on the sheets off the manifold as well."""
+    """x^T B xi is skew, the map is the orthogonal projection onto that space, on the sheets off the
+    manifold as well."""
     there, B = manifold(shape)
     g, h = gaussian(shape), gaussian(shape, seed=5)
     for x in (feasible(there), near(there, 0.1)):
         xi = there.tangent(x, g)
         product = x.swapaxes(-1, -2) @ B @ xi
-        np.testing.assert_allclose(product + product.swapaxes(-1, -2), 0, atol=1e-11 * np.abs(x).max())
+        np.testing.assert_allclose(
+            product + product.swapaxes(-1, -2), 0, atol=1e-11 * np.abs(x).max()
+        )
         np.testing.assert_allclose(there.tangent(x, xi), xi, atol=1e-11)
-        np.testing.assert_allclose((xi * h).sum((-2, -1)), (g * there.tangent(x, h)).sum((-2, -1)), rtol=1e-8, atol=1e-11)
+        np.testing.assert_allclose(
+            (xi * h).sum((-2, -1)), (g * there.tangent(x, h)).sum((-2, -1)), rtol=1e-8, atol=1e-11
+        )
         if shape[1] < 20:
-            np.testing.assert_allclose(xi, [naive.riemannian(B, *pair) for pair in zip(x, g, strict=True)], atol=1e-11)
+            np.testing.assert_allclose(
+                xi, [naive.riemannian(B, *pair) for pair in zip(x, g, strict=True)], atol=1e-11
+            )
         np.testing.assert_array_equal(there.tangent(x, g, B @ x), xi)
 
 
 @shapes
 def test_natural_gradient(shape: tuple[int, int]) -> None:
-    """Tangent, with tr(z^T B v) = tr(G^T v) for every tangent v; its product with B comes with it."""
+    """Tangent, with tr(z^T B v) = tr(G^T v) for every tangent v; its product with B comes with
+    it."""
     there, B = manifold(shape)
     x, g = feasible(there), gaussian(shape)
     z, image = there.natural_gradient(x, g)
-    np.testing.assert_allclose(z, [naive.natural_gradient(B, *pair) for pair in zip(x, g, strict=True)], rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(
+        z,
+        [naive.natural_gradient(B, *pair) for pair in zip(x, g, strict=True)],
+        rtol=1e-8,
+        atol=1e-9,
+    )
     np.testing.assert_allclose(image, B @ z, atol=1e-12 * np.abs(x).max() * np.abs(g).max())
     product = x.swapaxes(-1, -2) @ B @ z
     np.testing.assert_allclose(product + product.swapaxes(-1, -2), 0, atol=1e-10 * np.abs(x).max())
     v = there.tangent(x, gaussian(shape, seed=5))
-    np.testing.assert_allclose((image * v).sum((-2, -1)), (g * v).sum((-2, -1)), rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(
+        (image * v).sum((-2, -1)), (g * v).sum((-2, -1)), rtol=1e-8, atol=1e-9
+    )
 
 
 # landing
@@ -267,20 +373,29 @@ def test_natural_gradient(shape: tuple[int, int]) -> None:
 @shapes
 @directions
 def test_landing_fields_are_their_formulas(shape: tuple[int, int], direction: Direction) -> None:
-    """Against the n x n matrices of the paper, on and off the manifold, one penalty per agent, with and without B x."""
+    """Against the n x n matrices of the paper, on and off the manifold, one penalty per agent, with
+    and without B x."""
     there, B = manifold(shape)
     g = gaussian(shape, seed=3)
     penalty = np.array([1e-3, 1.0, 20.0, 500.0])
     if direction == "riemannian" and shape[1] > 20:
         return  # the naive basis of the normal space has 1378 members
     for x in (gaussian(shape), feasible(there)):
-        expected = np.array([naive.landing_field(B, *one, direction) for one in zip(x, g, penalty, strict=True)])
-        scale = norm(g) * norm(x) ** 2 * (100.0 if direction in ("psi-br", "natural") else 1.0) + penalty * norm(x) ** 3 + norm(g)
+        expected = np.array(
+            [naive.landing_field(B, *one, direction) for one in zip(x, g, penalty, strict=True)]
+        )
+        scale = (
+            norm(g) * norm(x) ** 2 * (100.0 if direction in ("psi-br", "natural") else 1.0)
+            + penalty * norm(x) ** 3
+            + norm(g)
+        )
         found = there.landing(x, g, penalty, direction)
         assert np.all(norm(found - expected) <= 1e-11 * scale)
         assert found.flags.c_contiguous
         np.testing.assert_array_equal(there.landing(x, g, penalty, direction, B @ x), found)
-        relative = np.array([naive.DIRECTIONS[direction](B, *one) for one in zip(x, g, strict=True)])
+        relative = np.array(
+            [naive.DIRECTIONS[direction](B, *one) for one in zip(x, g, strict=True)]
+        )
         assert np.all(norm(there.relative_gradient(x, g, direction) - relative) <= 1e-11 * scale)
         if direction == "natural":
             field, image = there.natural_landing(x, g, penalty)
@@ -295,11 +410,14 @@ def test_products_alone_make_the_field() -> None:
     np.testing.assert_allclose(same, there.landing(x, g, penalty), rtol=1e-12, atol=1e-13)
     C = matrix(6, 10.0, seed=8)
     expected = [naive.sampled_field(B, C, *one) for one in zip(x, g, penalty, strict=True)]
-    np.testing.assert_allclose(there.landing_from_products(x, g, B @ x, C @ x, penalty), expected, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(
+        there.landing_from_products(x, g, B @ x, C @ x, penalty), expected, rtol=1e-11, atol=1e-12
+    )
 
 
 def test_three_independent_draws_are_unbiased_and_fewer_are_not() -> None:
-    """The mean over all triples of single samples is the field of the means; with shared samples it is another."""
+    """The mean over all triples of single samples is the field of the means; with shared samples it
+    is another."""
     rng = np.random.default_rng(2)
     samples, n, p, omega = 5, 4, 2, np.array([0.8])
     C, D = rng.standard_normal((samples, n)), rng.standard_normal((samples, n))
@@ -311,13 +429,20 @@ def test_three_independent_draws_are_unbiased_and_fewer_are_not() -> None:
     whole = there.landing(x, np.mean(gradients, axis=0), omega)
 
     def mean(triples: Any) -> Array:
-        fields = [there.landing_from_products(x, gradients[i], products[j], products[k], omega) for i, j, k in triples]
+        fields = [
+            there.landing_from_products(x, gradients[i], products[j], products[k], omega)
+            for i, j, k in triples
+        ]
         average: Array = np.mean(fields, axis=0)
         return average
 
     indices, pairs = range(samples), [*every_choice(range(samples), repeat=2)]
     np.testing.assert_allclose(mean(every_choice(indices, repeat=3)), whole, rtol=1e-12, atol=1e-12)
-    for shared in ([(i, i, k) for i, k in pairs], [(i, k, i) for i, k in pairs], [(i, k, k) for i, k in pairs]):
+    for shared in (
+        [(i, i, k) for i, k in pairs],
+        [(i, k, i) for i, k in pairs],
+        [(i, k, k) for i, k in pairs],
+    ):
         assert norm(mean(shared) - whole)[0] > 0.05 * norm(whole)[0]
     assert norm(mean([(i, i, i) for i in indices]) - whole)[0] > 0.05 * norm(whole)[0]
 
@@ -326,8 +451,12 @@ def test_three_independent_draws_are_unbiased_and_fewer_are_not() -> None:
 def test_multiplier_norm(shape: tuple[int, int]) -> None:
     there, B = manifold(shape)
     x, g = gaussian(shape), gaussian(shape, seed=3)
-    expected = np.array([np.linalg.norm(naive.sym(one.T @ other), ord=2) for one, other in zip(x, g, strict=True)])
-    np.testing.assert_allclose(there.multiplier_norm(x, g), np.linalg.eigvalsh(B)[-1] * expected, rtol=1e-11)
+    expected = np.array(
+        [np.linalg.norm(naive.sym(one.T @ other), ord=2) for one, other in zip(x, g, strict=True)]
+    )
+    np.testing.assert_allclose(
+        there.multiplier_norm(x, g), np.linalg.eigvalsh(B)[-1] * expected, rtol=1e-11
+    )
     np.testing.assert_allclose(there.multiplier_norm(x, -g, "natural"), expected, rtol=1e-11)
 
 
@@ -347,20 +476,29 @@ def test_the_landing_field_is_as_long_as_its_scale() -> None:
 
 
 def inside(there: GeneralizedStiefel, rng: np.random.Generator, infeasibility: Array) -> Array:
-    """``(agents, n, p)``: random points with ``||x^T B x - I||_F = infeasibility``, ``(agents,)``."""
+    """``(agents, n, p)``: random points with ``||x^T B x - I||_F = infeasibility``,
+    ``(agents,)``."""
     p = there.shape[1]
     spread = rng.standard_normal((len(infeasibility), p))
     spread *= (infeasibility / np.sqrt((spread * spread).sum(-1)))[:, None]
     rotation, _ = np.linalg.qr(rng.standard_normal((len(infeasibility), p, p)))
-    x: Array = feasible(there, n=len(infeasibility)) @ (rotation * np.sqrt(1 + spread)[:, None, :]) @ rotation.swapaxes(-1, -2)
+    x: Array = (
+        feasible(there, n=len(infeasibility))
+        @ (rotation * np.sqrt(1 + spread)[:, None, :])
+        @ rotation.swapaxes(-1, -2)
+    )
     return x
 
 
-@pytest.mark.parametrize(("direction", "scale"), [*zip(get_args(Direction), (1.0, 1e-3, 300.0, 1.0), strict=True)])
+@pytest.mark.parametrize(
+    ("direction", "scale"), [*zip(get_args(Direction), (1.0, 1e-3, 300.0, 1.0), strict=True)]
+)
 def test_safe_steps_stay_inside(direction: Direction, scale: float) -> None:
-    """From any point of the region, its border included, whatever gradient, penalty and eps; every part of the step as well.
+    """From any point of the region, its border included, whatever gradient, penalty and eps; every
+    part of the step as well.
 
-    At the step itself the infeasibility is eps, and the step is at least as long as the one that Lemma 2.4 proves.
+    At the step itself the infeasibility is eps, and the step is at least as long as the one that
+    Lemma 2.4 proves.
     """
     rng, many = np.random.default_rng(6), 1000
     B = scale * matrix(6, 50.0)
@@ -374,11 +512,17 @@ def test_safe_steps_stay_inside(direction: Direction, scale: float) -> None:
     assert step.min() >= 0
     for share in (rng.random(many), np.ones(many)):
         assert np.all(there.feasibility(x - (share * step)[:, None, None] * field) <= eps + 1e-12)
-    np.testing.assert_allclose(there.feasibility(x - step[:, None, None] * field), eps, atol=1e-12, rtol=0)
+    np.testing.assert_allclose(
+        there.feasibility(x - step[:, None, None] * field), eps, atol=1e-12, rtol=0
+    )
     if direction != "natural":  # for which there is no lemma
         for i in range(0, many, 10):
-            assert step[i] >= naive.lemma_2_4(B, x[i], field[i], float(omega[i]), float(eps[i])) * (1 - 1e-9)
-    np.testing.assert_allclose(there.safe_step(x, field, omega, eps, B @ x, B @ field), step, rtol=1e-9)
+            assert step[i] >= naive.lemma_2_4(B, x[i], field[i], float(omega[i]), float(eps[i])) * (
+                1 - 1e-9
+            )
+    np.testing.assert_allclose(
+        there.safe_step(x, field, omega, eps, B @ x, B @ field), step, rtol=1e-9
+    )
 
 
 @directions
@@ -394,7 +538,8 @@ def test_safe_steps_from_outside_come_nearer(direction: Direction) -> None:
 
 
 def test_safe_step_where_nothing_moves() -> None:
-    """At a feasible critical point the field is zero, and any step is safe: finite, so that a given step is the least."""
+    """At a feasible critical point the field is zero, and any step is safe: finite, so that a given
+    step is the least."""
     there, _ = manifold((6, 3))
     step = there.safe_step(feasible(there), np.zeros((N, 6, 3)), np.ones(N), 0.5)
     assert np.isfinite(step).all()
@@ -441,8 +586,19 @@ def test_every_function_is_per_agent(shape: tuple[int, int]) -> None:
     v, lam = 0.1 * g, np.linspace(0.1, 30, N)
 
     def everything(x: Array, g: Array, v: Array, lam: Array) -> list[Array]:
-        functions: list[Any] = [there.product, there.solve, there.feasibility, there.project, there.distance]
-        pairs: list[Any] = [there.tangent, there.relative_gradient, there.multiplier_norm, there.column_tangent]
+        functions: list[Any] = [
+            there.product,
+            there.solve,
+            there.feasibility,
+            there.project,
+            there.distance,
+        ]
+        pairs: list[Any] = [
+            there.tangent,
+            there.relative_gradient,
+            there.multiplier_norm,
+            there.column_tangent,
+        ]
         return [
             *(f(x) for f in functions),
             *(f(x, g) for f in pairs),
@@ -457,7 +613,9 @@ def test_every_function_is_per_agent(shape: tuple[int, int]) -> None:
 
     together = everything(x, g, v, lam)
     for part in (slice(0, 1), slice(1, 2), slice(2, 4)):
-        for mine, whole in zip(everything(x[part], g[part], v[part], lam[part]), together, strict=True):
+        for mine, whole in zip(
+            everything(x[part], g[part], v[part], lam[part]), together, strict=True
+        ):
             assert mine.tobytes() == whole[part].tobytes()
 
 
@@ -465,19 +623,30 @@ def test_every_function_is_per_agent(shape: tuple[int, int]) -> None:
 
 
 def pair(p: int = 2) -> tuple[Any, GeneralizedStiefel, GeneralizedStiefel]:
-    first, second = GeneralizedStiefel(matrix(5, 10.0), p), GeneralizedStiefel(3.0 * matrix(4, 40.0, seed=1), p)
+    first, second = (
+        GeneralizedStiefel(matrix(5, 10.0), p),
+        GeneralizedStiefel(3.0 * matrix(4, 40.0, seed=1), p),
+    )
     return Product(first, second), first, second
 
 
 def test_a_product_is_its_parts() -> None:
     both, first, second = pair()
     assert (both.shape, repr(both)) == ((9, 2), "St_B(2, 5) x St_B(2, 4)")
-    x, g, v, lam = gaussian((9, 2)), gaussian((9, 2), seed=3), 0.1 * gaussian((9, 2), seed=4), np.linspace(0.1, 3.0, N)
+    x, g, v, lam = (
+        gaussian((9, 2)),
+        gaussian((9, 2), seed=3),
+        0.1 * gaussian((9, 2), seed=4),
+        np.linspace(0.1, 3.0, N),
+    )
     parts = ((first, slice(0, 5)), (second, slice(5, 9)))
     np.testing.assert_array_equal(both.split(x)[1], x[:, 5:])
 
     def joined(function: Any, *arrays: Array) -> Array:
-        pieces = [function(part, *[np.ascontiguousarray(array[:, rows]) for array in arrays]) for part, rows in parts]
+        pieces = [
+            function(part, *[np.ascontiguousarray(array[:, rows]) for array in arrays])
+            for part, rows in parts
+        ]
         return np.concatenate(pieces, axis=1)
 
     bx = joined(lambda part, x: part.product(x), x)
@@ -497,11 +666,18 @@ def test_a_product_is_its_parts() -> None:
     for name, arrays, more in calls:
         found = getattr(both, name)(*arrays, *more)
         if isinstance(found, tuple):
-            expected = [joined(lambda part, *own, i=i, of=name: getattr(part, of)(*own)[i], *arrays) for i in range(2)]
+            expected = [
+                joined(lambda part, *own, i=i, of=name: getattr(part, of)(*own)[i], *arrays)
+                for i in range(2)
+            ]
         else:
-            expected = joined(lambda part, *own, of=name, more=more: getattr(part, of)(*own, *more), *arrays)
+            expected = joined(
+                lambda part, *own, of=name, more=more: getattr(part, of)(*own, *more), *arrays
+            )
         np.testing.assert_allclose(found, expected, **close)
-    np.testing.assert_allclose(both.landing(x, g, lam, "psi-b", bx), both.landing(x, g, lam), **close)
+    np.testing.assert_allclose(
+        both.landing(x, g, lam, "psi-b", bx), both.landing(x, g, lam), **close
+    )
     for name in ("feasibility", "distance"):
         squares = sum(getattr(part, name)(x[:, rows]) ** 2 for part, rows in parts)
         np.testing.assert_allclose(getattr(both, name)(x), np.sqrt(squares), **close)
@@ -523,22 +699,30 @@ def test_a_product_with_other_matrices() -> None:
     other = both.with_matrices(matrices)
     np.testing.assert_allclose(other.product(x), scipy.linalg.block_diag(B, C) @ x, rtol=1e-12)
     assert type(other) is type(both)
-    assert both.with_matrices(np.full_like(matrices, np.nan)).shape == both.shape  # made without a look at the eigenvalues
+    # made without a look at the eigenvalues
+    assert both.with_matrices(np.full_like(matrices, np.nan)).shape == both.shape
 
 
 @pytest.mark.slow
 def test_safe_steps_of_a_product_stay_inside() -> None:
-    """Wherever the infeasibility is divided between the parts; at the step itself it is eps in all."""
+    """Wherever the infeasibility is divided between the parts; at the step itself it is eps in
+    all."""
     both, first, second = pair()
     rng, many, eps = np.random.default_rng(6), 1000, 0.6
     h, angle = eps * np.minimum(rng.uniform(0.0, 1.2, many), 1.0), rng.uniform(0.0, np.pi / 2, many)
-    x = np.concatenate((inside(first, rng, h * np.cos(angle)), inside(second, rng, h * np.sin(angle))), axis=1)
+    x = np.concatenate(
+        (inside(first, rng, h * np.cos(angle)), inside(second, rng, h * np.sin(angle))), axis=1
+    )
     np.testing.assert_allclose(both.feasibility(x), h, atol=1e-9)
     omega = 10 ** rng.uniform(-3, 3, many)
-    field = both.landing(x, 10 ** rng.uniform(-4, 4, (many, 1, 1)) * rng.standard_normal((many, 9, 2)), omega)
+    field = both.landing(
+        x, 10 ** rng.uniform(-4, 4, (many, 1, 1)) * rng.standard_normal((many, 9, 2)), omega
+    )
     step = both.safe_step(x, field, omega, eps)
     assert np.all(both.feasibility(x - step[:, None, None] * field) <= eps * (1 + 1e-9))
-    np.testing.assert_allclose(both.feasibility(x - step[:, None, None] * field), eps, atol=1e-12, rtol=0)
+    np.testing.assert_allclose(
+        both.feasibility(x - step[:, None, None] * field), eps, atol=1e-12, rtol=0
+    )
 
 
 class Wide(Box):
@@ -548,7 +732,12 @@ class Wide(Box):
 
 
 def test_a_product_can_do_what_all_its_parts_can() -> None:
-    general, plain, space, box = GeneralizedStiefel(matrix(5), 2), Stiefel(4, 2), Euclidean(3, 2), Wide()
+    general, plain, space, box = (
+        GeneralizedStiefel(matrix(5), 2),
+        Stiefel(4, 2),
+        Euclidean(3, 2),
+        Wide(),
+    )
     abilities: dict[Any, tuple[Any, ...]] = {
         protocols.ConstraintSet: (general, plain, space, box),
         protocols.Projection: (general, plain, space),
@@ -563,10 +752,17 @@ def test_a_product_can_do_what_all_its_parts_can() -> None:
     for one, other in every_choice((general, plain, space, box), repeat=2):
         product = Product(one, other)
         for ability, able in abilities.items():
-            assert isinstance(product, ability) == (one in able and other in able), (product, ability)
+            assert isinstance(product, ability) == (one in able and other in able), (
+                product,
+                ability,
+            )
     x, g = gaussian((9, 2)), gaussian((9, 2), seed=3)
     mixed: Any = Product(general, plain)
     expected = np.concatenate(
-        (general.landing(x[:, :5], g[:, :5], np.ones(N)), plain.landing(x[:, 5:], g[:, 5:], np.ones(N))), axis=1
+        (
+            general.landing(x[:, :5], g[:, :5], np.ones(N)),
+            plain.landing(x[:, 5:], g[:, 5:], np.ones(N)),
+        ),
+        axis=1,
     )
     np.testing.assert_allclose(mixed.landing(x, g, np.ones(N)), expected, rtol=1e-12)

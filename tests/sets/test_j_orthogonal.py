@@ -43,7 +43,10 @@ def test_measures_are_the_formulas(case: JOrthogonal) -> None:
     n = case.shape[0]
     for one, mean, largest in zip(x, case.feasibility(x), case.violation(x), strict=True):
         entries = [
-            abs(sum(one[k, i] * case.signs[k] * one[k, j] for k in range(n)) - (case.signs[i] if i == j else 0.0))
+            abs(
+                sum(one[k, i] * case.signs[k] * one[k, j] for k in range(n))
+                - (case.signs[i] if i == j else 0.0)
+            )
             for i in range(n)
             for j in range(n)
         ]
@@ -89,7 +92,11 @@ def test_cayley_stays_and_is_of_second_order(case: JOrthogonal) -> None:
     for t in (1e-1, 1e-2):
         moved = case.retract(x, t * a @ x)
         assert (case.violation(moved) <= 1e-13 * np.linalg.norm(moved, 2, axis=(-2, -1)) ** 2).all()
-        errors.append(np.abs(moved - np.stack([expm(t * one) @ at for one, at in zip(a, x, strict=True)])).max())
+        errors.append(
+            np.abs(
+                moved - np.stack([expm(t * one) @ at for one, at in zip(a, x, strict=True)])
+            ).max()
+        )
     if np.abs(a).max() > 0.0:
         assert np.log10(errors[0] / errors[1]) == pytest.approx(3.0, abs=0.2)
     np.testing.assert_allclose(case.retract(x, 0.0 * x), x, rtol=1e-14)
@@ -97,7 +104,8 @@ def test_cayley_stays_and_is_of_second_order(case: JOrthogonal) -> None:
 
 def excess(case: JOrthogonal, x: Array) -> Array:
     norm: Array = np.linalg.norm(
-        np.diag(case.signs) @ x.swapaxes(-1, -2) @ np.diag(case.signs) @ x - np.eye(len(x[0])), axis=(-2, -1)
+        np.diag(case.signs) @ x.swapaxes(-1, -2) @ np.diag(case.signs) @ x - np.eye(len(x[0])),
+        axis=(-2, -1),
     )
     return norm
 
@@ -106,7 +114,10 @@ def excess(case: JOrthogonal, x: Array) -> Array:
 def test_the_correction_squares_the_error(case: JOrthogonal, size: float) -> None:
     x = points(case)
     off = x + size * np.random.default_rng(10).standard_normal(x.shape)
-    assert (excess(case, case.corrected(off)) <= excess(case, off) ** 2 + 1e-13 * np.linalg.norm(x, axis=(-2, -1)) ** 2).all()
+    assert (
+        excess(case, case.corrected(off))
+        <= excess(case, off) ** 2 + 1e-13 * np.linalg.norm(x, axis=(-2, -1)) ** 2
+    ).all()
 
 
 def test_the_correction_converges_wherever_it_is_allowed() -> None:
@@ -121,7 +132,10 @@ def test_the_correction_converges_wherever_it_is_allowed() -> None:
 def test_the_correction_refuses_what_it_cannot_mend(factor: float) -> None:
     x = points(JOrthogonal(3, 2), 2)
     x[1] *= factor
-    with pytest.raises(ValueError, match=r"Newton-Schulz correction needs .* < 1, but it is (1\.25|inf) at local agent 1"):
+    with pytest.raises(
+        ValueError,
+        match=r"Newton-Schulz correction needs .* < 1, but it is (1\.25|inf) at local agent 1",
+    ):
         JOrthogonal(3, 2).corrected(x)
 
 
@@ -132,7 +146,10 @@ def test_the_correction_refuses_what_it_cannot_mend(factor: float) -> None:
         (lambda: JOrthogonal.with_signs([[1, -1]]), r"shape \(1, 2\)"),
         (lambda: JOrthogonal.with_signs([]), r"shape \(0,\)"),
         (lambda: JOrthogonal.with_signs([1, np.nan]), "entry 1 is nan"),
-        *((lambda p=p, q=q: JOrthogonal(p, q), "one of them at least, got p = ") for p, q in ((-1, 3), (2, -1), (0, 0))),
+        *(
+            (lambda p=p, q=q: JOrthogonal(p, q), "one of them at least, got p = ")
+            for p, q in ((-1, 3), (2, -1), (0, 0))
+        ),
         (lambda: JOrthogonalStack(EACH, 0, 3), "copies >= 1 matrices and free >= 0 rows"),
         (lambda: JOrthogonalStack(EACH, 2, -1), "copies >= 1 matrices and free >= 0 rows"),
     ],
@@ -162,7 +179,9 @@ def stacked(number: int = 2) -> Array:
 
 
 def parts(x: Array) -> tuple[list[Array], Array]:
-    return [np.ascontiguousarray(x[:, 5 * c : 5 * c + 5]) for c in range(COPIES)], x[:, 5 * COPIES :]
+    return [np.ascontiguousarray(x[:, 5 * c : 5 * c + 5]) for c in range(COPIES)], x[
+        :, 5 * COPIES :
+    ]
 
 
 def test_capabilities_of_a_stack() -> None:
@@ -179,8 +198,12 @@ def test_random_points_of_a_stack_are_feasible_and_measures_are_the_worst_matrix
     assert (STACK.violation(x) < 1e-13).all()
     x[0, 7] += 1e-3
     matrices, _ = parts(x)
-    np.testing.assert_array_equal(STACK.feasibility(x), np.max([EACH.feasibility(one) for one in matrices], axis=0))
-    np.testing.assert_array_equal(STACK.violation(x), np.max([EACH.violation(one) for one in matrices], axis=0))
+    np.testing.assert_array_equal(
+        STACK.feasibility(x), np.max([EACH.feasibility(one) for one in matrices], axis=0)
+    )
+    np.testing.assert_array_equal(
+        STACK.violation(x), np.max([EACH.violation(one) for one in matrices], axis=0)
+    )
     assert STACK.violation(x)[0] > 1e-4
 
 
@@ -188,7 +211,9 @@ def test_every_matrix_moves_as_it_would_alone_and_free_rows_as_in_space() -> Non
     x, g = stacked(), np.random.default_rng(1).standard_normal((2, *STACK.shape))
     tangent = STACK.tangent(x, g)
     moved, corrected = STACK.retract(x, -0.1 * tangent), STACK.corrected(x + 1e-4 * g)
-    for one, own, along, to, near in zip(*(parts(a)[0] for a in (x, g, tangent, moved, corrected)), strict=True):
+    for one, own, along, to, near in zip(
+        *(parts(a)[0] for a in (x, g, tangent, moved, corrected)), strict=True
+    ):
         np.testing.assert_allclose(along, EACH.tangent(one, own), rtol=1e-13, atol=1e-14)
         np.testing.assert_allclose(to, EACH.retract(one, -0.1 * along), rtol=1e-13, atol=1e-14)
         np.testing.assert_allclose(near, EACH.corrected(one + 1e-4 * own), rtol=1e-13, atol=1e-14)

@@ -35,7 +35,8 @@ def test_distance_is_that_of_the_singular_values_from_one(shape: tuple[int, int]
 
 @shapes
 def test_fields_are_their_formulas(shape: tuple[int, int]) -> None:
-    """With d x d matrices, to 1e-13 relative, on and off the manifold, one penalty per agent; on it two are gradients."""
+    """With d x d matrices, to 1e-13 relative, on and off the manifold, one penalty per agent; on it
+    two are gradients."""
     manifold, g = Stiefel(*shape), gaussian(shape, seed=3)
     penalty = np.array([1e-3, 1.0, 20.0, 500.0])
 
@@ -45,28 +46,52 @@ def test_fields_are_their_formulas(shape: tuple[int, int]) -> None:
     def augmented(x: Array, g: Array, penalty: float) -> Array:
         return soft(x, g, penalty) - g @ (x.T @ x - np.eye(shape[1])) / 2 - x @ naive.sym(x.T @ g)
 
-    formulas = ((manifold.landing, naive.landing_field), (manifold.penalised, soft), (manifold.dissolved, augmented))
+    formulas = (
+        (manifold.landing, naive.landing_field),
+        (manifold.penalised, soft),
+        (manifold.dissolved, augmented),
+    )
     for x in (gaussian(shape), feasible(shape)):
         scale = norm(g) * norm(x) ** 2 + penalty * norm(x) ** 3
         for field, formula in formulas:
-            found, expected = field(x, g, penalty), np.array([formula(*one) for one in zip(x, g, penalty, strict=True)])
+            found, expected = (
+                field(x, g, penalty),
+                np.array([formula(*one) for one in zip(x, g, penalty, strict=True)]),
+            )
             assert np.all(norm(found - expected) <= 1e-13 * scale)
             assert found.flags.c_contiguous
         relative = np.array([naive.canonical_gradient(*one) for one in zip(x, g, strict=True)])
-        assert np.all(norm(manifold.relative_gradient(x, g) - relative) <= 1e-13 * norm(g) * norm(x) ** 2)
-    np.testing.assert_allclose(manifold.dissolved(x, g, penalty), manifold.tangent(x, g), atol=1e-11)
+        assert np.all(
+            norm(manifold.relative_gradient(x, g) - relative) <= 1e-13 * norm(g) * norm(x) ** 2
+        )
+    np.testing.assert_allclose(
+        manifold.dissolved(x, g, penalty), manifold.tangent(x, g), atol=1e-11
+    )
     np.testing.assert_allclose(manifold.penalised(x, g, penalty), g, atol=1e-11)
 
 
 @shapes
 def test_the_dissolved_gradient_is_a_gradient(shape: tuple[int, int]) -> None:
-    """Of sum(cos(A(x) - C)) + penalty/4 ||x^T x - I||^2, the gradient of the cosines taken at A(x) = x (3I - x^T x)/2."""
-    manifold, x, u, C = Stiefel(*shape), 0.4 * gaussian(shape), gaussian(shape, seed=4), gaussian(shape, seed=6)
+    """Of sum(cos(A(x) - C)) + penalty/4 ||x^T x - I||^2, the gradient of the cosines taken at
+    A(x) = x (3I - x^T x)/2."""
+    manifold, x, u, C = (
+        Stiefel(*shape),
+        0.4 * gaussian(shape),
+        gaussian(shape, seed=4),
+        gaussian(shape, seed=6),
+    )
     penalty = np.array([0.5, 1.0, 2.0, 4.0])
-    np.testing.assert_allclose(manifold.dissolve(x), [one @ (3 * np.eye(shape[1]) - one.T @ one) / 2 for one in x], atol=1e-13)
+    np.testing.assert_allclose(
+        manifold.dissolve(x),
+        [one @ (3 * np.eye(shape[1]) - one.T @ one) / 2 for one in x],
+        atol=1e-13,
+    )
 
     def value(x: Array) -> Array:
-        function: Array = np.cos(manifold.dissolve(x) - C).sum((-2, -1)) + penalty / 4 * manifold.feasibility(x) ** 2
+        function: Array = (
+            np.cos(manifold.dissolve(x) - C).sum((-2, -1))
+            + penalty / 4 * manifold.feasibility(x) ** 2
+        )
         return function
 
     slope = (manifold.dissolved(x, -np.sin(manifold.dissolve(x) - C), penalty) * u).sum((-2, -1))
@@ -98,8 +123,11 @@ def inside(seed: int, fraction: float, eps: float) -> Array:
     size=st.floats(-6, 6),
     penalty=st.floats(-3, 3),
 )
-def test_safe_step_stays_inside(seed: int, fraction: float, eps: float, size: float, penalty: float) -> None:
-    """From any point of the region, whatever the gradient; where 1/(2 lambda) does not cap it, the bound that it solves is met.
+def test_safe_step_stays_inside(
+    seed: int, fraction: float, eps: float, size: float, penalty: float
+) -> None:
+    """From any point of the region, whatever the gradient; where 1/(2 lambda) does not cap it, the
+    bound that it solves is met.
 
     The bound of Lemma 6: ``(1 - 2 eta lam) d + 2 eta lam d^2 + eta^2 g^2 <= eps``.
     """
@@ -117,19 +145,24 @@ def test_safe_step_stays_inside(seed: int, fraction: float, eps: float, size: fl
         assert bound == pytest.approx(eps, rel=1e-6)
     else:
         assert bound <= eps * (1 + 1e-9)
-    assert eta == pytest.approx(naive.landing_safe_step(x[0], field[0], float(lam[0]), eps), rel=1e-6)
+    assert eta == pytest.approx(
+        naive.landing_safe_step(x[0], field[0], float(lam[0]), eps), rel=1e-6
+    )
 
 
 def test_safe_step_where_nothing_moves() -> None:
     """At a feasible critical point the field is zero, and the cap is the step."""
     x = feasible(SAFE)
     lam = np.array([0.5, 1.0, 2.0, 4.0])
-    np.testing.assert_array_equal(Stiefel(*SAFE).safe_step(x, np.zeros_like(x), lam, 0.5), 0.5 / lam)
+    np.testing.assert_array_equal(
+        Stiefel(*SAFE).safe_step(x, np.zeros_like(x), lam, 0.5), 0.5 / lam
+    )
 
 
 @pytest.mark.parametrize("shape", [(5, 2), (3, 3)])
 def test_random_points_are_uniform(shape: tuple[int, int]) -> None:
-    """Moments of the uniform distribution, each within five standard errors: E x = 0, E x x^T = (r/d) I, E x_ij^4 = 3/(d(d+2))."""
+    """Moments of the uniform distribution, each within five standard errors: E x = 0, E x x^T =
+    (r/d) I, E x_ij^4 = 3/(d(d+2))."""
     d, r = shape
     x = feasible(shape, seed=11, n=4000)
     np.testing.assert_array_less(Stiefel(*shape).feasibility(x), 1e-13)
@@ -144,7 +177,10 @@ def test_random_points_are_uniform(shape: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize(("d", "r"), [(3, 4), (3, 0), (2, -1)])
 def test_impossible_shapes_are_refused(d: int, r: int) -> None:
-    with pytest.raises(ValueError, match=rf"St\(d, r\) needs 1 <= r <= d orthonormal columns, got d = {d} and r = {r}"):
+    with pytest.raises(
+        ValueError,
+        match=rf"St\(d, r\) needs 1 <= r <= d orthonormal columns, got d = {d} and r = {r}",
+    ):
         Stiefel(d, r)
 
 
@@ -169,10 +205,19 @@ def test_every_function_is_per_agent(shape: tuple[int, int]) -> None:
     lam = np.linspace(0.1, 30, 7)
 
     def everything(x: Array, g: Array, lam: Array) -> list[Array]:
-        functions: list[Any] = [manifold.feasibility, manifold.project, manifold.distance, manifold.dissolve]
+        functions: list[Any] = [
+            manifold.feasibility,
+            manifold.project,
+            manifold.distance,
+            manifold.dissolve,
+        ]
         pairs: list[Any] = [manifold.tangent, manifold.relative_gradient, manifold.multiplier_norm]
         fields: list[Any] = [manifold.landing, manifold.penalised, manifold.dissolved]
-        return [*(f(x) for f in functions), *(f(x, g) for f in pairs), *(f(x, g, lam) for f in fields)]
+        return [
+            *(f(x) for f in functions),
+            *(f(x, g) for f in pairs),
+            *(f(x, g, lam) for f in fields),
+        ]
 
     together = everything(x, g, lam)
     for part in (slice(0, 1), slice(3, 4), slice(2, 6)):

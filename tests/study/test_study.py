@@ -1,4 +1,5 @@
-"""Studies against closed forms, bounds and predictions; and sweeps, with the same bytes after any interruption."""
+"""Studies against closed forms, bounds and predictions; and sweeps, with the same bytes after any
+interruption."""
 
 from __future__ import annotations
 
@@ -30,8 +31,17 @@ from tests.support.mpi import HUNG, ROOT, until
 
 
 @cache
-def drfgt_row(problem: str, family: str, weights: str, order: str = "combine-then-adapt", n: int = 10) -> dict[str, Any]:
-    trial: Trial = {"problem": problem, "family": family, "n": n, "weights": weights, "order": order, "seed": 0}
+def drfgt_row(
+    problem: str, family: str, weights: str, order: str = "combine-then-adapt", n: int = 10
+) -> dict[str, Any]:
+    trial: Trial = {
+        "problem": problem,
+        "family": family,
+        "n": n,
+        "weights": weights,
+        "order": order,
+        "seed": 0,
+    }
     (row,) = drfgt.run(trial)
     return dict(row)
 
@@ -45,7 +55,9 @@ def drfgt_row(problem: str, family: str, weights: str, order: str = "combine-the
         ("torus", 64, 128, 4, 8, (1.0 + 2.0 + 2.0 * math.cos(math.pi / 4.0)) / 5.0),
     ],
 )
-def test_spectral_rows_have_their_closed_forms(family: str, n: int, edges: int, degree: int, diameter: int, sigma: float) -> None:
+def test_spectral_rows_have_their_closed_forms(
+    family: str, n: int, edges: int, degree: int, diameter: int, sigma: float
+) -> None:
     (row,) = spectral.run({"family": family, "n": n, "weights": "metropolis", "seed": 0})
     assert (row["edges"], row["degree_max"], row["diameter"]) == (edges, degree, diameter)
     assert row["sigma"] == pytest.approx(sigma, abs=1e-12)
@@ -54,10 +66,17 @@ def test_spectral_rows_have_their_closed_forms(family: str, n: int, edges: int, 
         assert sigma ** float(row["rounds_per_decade"] or 0) == pytest.approx(0.1, rel=1e-9)
 
 
-@pytest.mark.parametrize(("family", "weights"), [("path", "lazy-metropolis"), ("torus", "best-constant"), ("star", "metropolis")])
-def test_averaging_stays_below_sigma_to_the_k_and_comes_to_its_rate(family: str, weights: str) -> None:
+@pytest.mark.parametrize(
+    ("family", "weights"),
+    [("path", "lazy-metropolis"), ("torus", "best-constant"), ("star", "metropolis")],
+)
+def test_averaging_stays_below_sigma_to_the_k_and_comes_to_its_rate(
+    family: str, weights: str
+) -> None:
     rows = consensus.run({"family": family, "n": 16, "weights": weights, "seed": 1})
-    errors, bounds = (np.array([row[name] for row in rows], dtype=float) for name in ("error", "bound"))
+    errors, bounds = (
+        np.array([row[name] for row in rows], dtype=float) for name in ("error", "bound")
+    )
     assert (errors <= bounds * (1 + 1e-9)).all()
     assert errors[-1] < 1e-9
     assert rows[-1]["rate"] == pytest.approx(rows[-1]["sigma"], rel=1e-4)
@@ -72,7 +91,9 @@ def test_averaging_stays_below_sigma_to_the_k_and_comes_to_its_rate(family: str,
         ("best-constant", "combine-then-adapt", 0.988, 0.012),
     ],
 )
-def test_ten_ring_converges_at_its_best_rate_to_three_digits(weights: str, order: str, rate: float, step: float) -> None:
+def test_ten_ring_converges_at_its_best_rate_to_three_digits(
+    weights: str, order: str, rate: float, step: float
+) -> None:
     row = drfgt_row("quadratic", "ring", weights, order)
     assert row["predicted"] == pytest.approx(rate, abs=6e-4)
     assert row["step"] == pytest.approx(step, abs=6e-4)
@@ -82,16 +103,22 @@ def test_ten_ring_converges_at_its_best_rate_to_three_digits(weights: str, order
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["ring", "erdos_renyi"])
 def test_the_widest_gap_is_not_the_fewest_iterations(family: str) -> None:
-    metropolis, best = (drfgt_row("quadratic", family, rule) for rule in ("metropolis", "best-constant"))
+    metropolis, best = (
+        drfgt_row("quadratic", family, rule) for rule in ("metropolis", "best-constant")
+    )
     assert best["gap"] > metropolis["gap"]
     assert best["iterations"] > metropolis["iterations"]
 
 
 @pytest.mark.parametrize(
     ("problem", "family", "order"),
-    first_row_is_quick([("pca", "ring", "combine-then-adapt"), ("procrustes", "star", "adapt-then-combine")]),
+    first_row_is_quick(
+        [("pca", "ring", "combine-then-adapt"), ("procrustes", "star", "adapt-then-combine")]
+    ),
 )
-def test_rate_is_predicted_from_the_linearisation_within_ten_percent(problem: str, family: str, order: str) -> None:
+def test_rate_is_predicted_from_the_linearisation_within_ten_percent(
+    problem: str, family: str, order: str
+) -> None:
     row = drfgt_row(problem, family, "metropolis", order)
     assert math.log(row["measured"]) == pytest.approx(math.log(row["predicted"]), rel=0.1)
     assert row["bound"] > 1e6 * row["iterations"]
@@ -122,15 +149,26 @@ def test_figures_show_every_point() -> None:
     shown = {line.get_label(): np.asarray(line.get_xydata()) for line in gap.lines}
     assert set(shown) == {"ring", "complete"}
     np.testing.assert_allclose(shown["ring"], np.array([[16.0, rows["gap"][0]]], dtype=float))
-    made = pd.DataFrame(drfgt_row(problem, "complete", rule, n=4) for problem in drfgt.PROBLEMS for rule in RULES)
+    made = pd.DataFrame(
+        drfgt_row(problem, "complete", rule, n=4) for problem in drfgt.PROBLEMS for rule in RULES
+    )
     axes = drfgt.figure(made).axes
     for panel, problem in zip(axes, drfgt.PROBLEMS, strict=False):
-        points = np.concatenate([np.asarray(line.get_xydata()) for line in panel.lines if line.get_label() != "predicted"])
+        points = np.concatenate(
+            [
+                np.asarray(line.get_xydata())
+                for line in panel.lines
+                if line.get_label() != "predicted"
+            ]
+        )
         expected = made[made["problem"] == problem][["gap", "iterations"]].to_numpy()
         np.testing.assert_allclose(points[np.lexsort(points.T)], expected[np.lexsort(expected.T)])
 
 
-FEW = [{"family": family, "n": 16, "weights": "metropolis", "seed": 3} for family in ("ring", "random_geometric", "star")]
+FEW = [
+    {"family": family, "n": 16, "weights": "metropolis", "seed": 3}
+    for family in ("ring", "random_geometric", "star")
+]
 
 
 def written(study: Study, trials: Sequence[Trial], path: Path, workers: int = 1) -> bytes:
@@ -140,7 +178,9 @@ def written(study: Study, trials: Sequence[Trial], path: Path, workers: int = 1)
 
 @pytest.mark.slow
 def test_the_number_of_workers_leaves_every_byte(tmp_path: Path) -> None:
-    assert written(spectral.STUDY, FEW, tmp_path / "one.csv", 1) == written(spectral.STUDY, FEW, tmp_path / "two.csv", 2)
+    assert written(spectral.STUDY, FEW, tmp_path / "one.csv", 1) == written(
+        spectral.STUDY, FEW, tmp_path / "two.csv", 2
+    )
 
 
 @pytest.mark.parametrize("done", [0, 2])
@@ -173,7 +213,9 @@ def test_numbers_keep_every_digit(tmp_path: Path) -> None:
         return [{**trial, "value": value, "whole": place} for place, value in enumerate(values)]
 
     study = replace(spectral.STUDY, run=run)
-    rows = sweep(study, [{"name": "torus"}], tmp_path / "study.csv", workers=1, advance=lambda trial: None)
+    rows = sweep(
+        study, [{"name": "torus"}], tmp_path / "study.csv", workers=1, advance=lambda trial: None
+    )
     assert set(rows["name"]) == {"torus"}
     np.testing.assert_array_equal(rows["value"], np.array(values, dtype=float))
     np.testing.assert_array_equal(rows["whole"], np.arange(len(values)), strict=True)
@@ -182,12 +224,20 @@ def test_numbers_keep_every_digit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"n,family,weights,seed,sigma\n16,ring,metropolis,0,1\n", "has other columns than this study, or is damaged"),
-        (b"family,n,weights,seed,sigma\nring,16\n", "has other columns than this study, or is damaged"),
+        (
+            b"n,family,weights,seed,sigma\n16,ring,metropolis,0,1\n",
+            "has other columns than this study, or is damaged",
+        ),
+        (
+            b"family,n,weights,seed,sigma\nring,16\n",
+            "has other columns than this study, or is damaged",
+        ),
         (b"\xff\xfe\n", "cannot read"),
     ],
 )
-def test_a_file_that_is_not_of_the_study_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_of_the_study_is_refused(
+    content: bytes, message: str, tmp_path: Path
+) -> None:
     path = tmp_path / "study.csv"
     path.write_bytes(content)
     with pytest.raises(InputError, match=f"{message}.*choose another --out, or remove it"):
@@ -195,7 +245,9 @@ def test_a_file_that_is_not_of_the_study_is_refused(content: bytes, message: str
     assert path.read_bytes() == content
 
 
-def test_a_whole_file_without_a_measured_column_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_whole_file_without_a_measured_column_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     trials = spectral.trials(False, 0)
     lines = [",".join(map(str, one)) for one in (trials[0], *(trial.values() for trial in trials))]
     (tmp_path / "spectral.csv").write_text("\n".join(lines))
@@ -208,7 +260,10 @@ def test_trials_are_put_into_their_place_and_others_in_the_file_are_refused(tmp_
     whole = written(spectral.STUDY, FEW, tmp_path / "other.csv")
     written(spectral.STUDY, FEW[1:], path)
     assert written(spectral.STUDY, FEW, path) == whole
-    with pytest.raises(InputError, match=r"holds 2 trials that this study would not make, as .* \(another --seed\?\)"):
+    with pytest.raises(
+        InputError,
+        match=r"holds 2 trials that this study would not make, as .* \(another --seed\?\)",
+    ):
         written(spectral.STUDY, FEW[:1], path)
     assert path.read_bytes() == whole
 
@@ -217,12 +272,17 @@ def test_a_failing_trial_is_named(tmp_path: Path) -> None:
     def refuse(trial: Trial) -> list[Row]:
         raise ValueError("not again")
 
-    with pytest.raises(RuntimeError, match="the trial with family ring, n 16, weights metropolis, seed 3 failed: not again"):
+    with pytest.raises(
+        RuntimeError,
+        match="the trial with family ring, n 16, weights metropolis, seed 3 failed: not again",
+    ):
         written(replace(spectral.STUDY, run=refuse), FEW, tmp_path / "study.csv")
 
 
 @pytest.mark.slow
-def test_a_study_from_end_to_end_and_once_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_study_from_end_to_end_and_once_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ["consensus", "--out", str(tmp_path), "--seed", "2", "--workers", "1"]
     assert main(words) == 0
     first = capsys.readouterr().out
@@ -242,24 +302,36 @@ def test_a_study_from_end_to_end_and_once_more(tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("spectrl", "no study is called 'spectrl' (there are spectral, consensus, drfgt); did you mean spectral?"),
+        (
+            "spectrl",
+            "no study is called 'spectrl' (there are spectral, consensus, drfgt); did you mean "
+            "spectral?",
+        ),
         ("spectral --workers 0", "workers must be at least 1, got 0"),
         ("spectral --fulll", "unknown flag --fulll; did you mean --full?"),
         ("--full", "name a study first, as in: decentorth study spectral --full"),
         ("spectral --out /dev/null/x", "cannot use /dev/null/x"),
     ],
 )
-def test_bad_input_is_refused_with_the_reason(words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_refused_with_the_reason(
+    words: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(words.split()) == 2
     assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("missing", "extra"), [("matplotlib", "plot"), ("pandas", "frames")])
 def test_a_missing_package_is_named_before_the_first_trial(
-    missing: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    missing: str,
+    extra: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else find(name))
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == missing else find(name)
+    )
     assert main(["spectral", "--out", str(tmp_path / "out"), "--workers", "1"]) == 2
     out, err = capsys.readouterr()
     assert (out, f'need {missing}: pip install "decentorth[{extra}]"\n' in err) == ("", True)
@@ -268,8 +340,25 @@ def test_a_missing_package_is_named_before_the_first_trial(
 
 @pytest.mark.slow
 def test_interrupted_twice_it_ends_and_keeps_whole_trials(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "decentorth", "study", "drfgt", "--workers", "2", "--out", str(tmp_path)]
-    study = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    words = [
+        sys.executable,
+        "-m",
+        "decentorth",
+        "study",
+        "drfgt",
+        "--workers",
+        "2",
+        "--out",
+        str(tmp_path),
+    ]
+    study = subprocess.Popen(
+        words,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     file = tmp_path / "drfgt.csv"
     try:
         until(lambda: file.exists() and file.read_bytes().count(b"\n") > 1, process=study)
@@ -282,4 +371,8 @@ def test_interrupted_twice_it_ends_and_keeps_whole_trials(tmp_path: Path) -> Non
             os.killpg(study.pid, signal.SIGKILL)
     assert study.returncode == 130
     assert "the same command continues where it stopped" in said
-    assert len(kept(file, list(STUDIES["drfgt"].trials(False, 0)[0]))) == file.read_bytes().count(b"\n") - 1 > 0
+    assert (
+        len(kept(file, list(STUDIES["drfgt"].trials(False, 0)[0])))
+        == file.read_bytes().count(b"\n") - 1
+        > 0
+    )

@@ -1,4 +1,5 @@
-"""Problems that ranks build for their own agents, built in this process or on ranks that are threads."""
+"""Problems that ranks build for their own agents, built in this process or on ranks that are
+threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Eigenvalues of graph Laplacians known in closed form, smallest first; any W = I - a L has 1 - a times them.
+"""Eigenvalues of graph Laplacians known in closed form, smallest first; any W = I - a L has 1 - a
+times them.
 
 Source: Brouwer and Haemers, "Spectra of Graphs" (2012), section 1.4.
 """
@@ -35,7 +36,9 @@ def star(n: int) -> Eigenvalues:
 
 def complete_bipartite(p: int, q: int) -> Eigenvalues:
     """0, p (q - 1 times), q (p - 1 times) and p + q, shape (p + q,)."""
-    return np.sort(np.concatenate([[0.0], np.full(q - 1, float(p)), np.full(p - 1, float(q)), [float(p + q)]]))
+    return np.sort(
+        np.concatenate([[0.0], np.full(q - 1, float(p)), np.full(p - 1, float(q)), [float(p + q)]])
+    )
 
 
 def hypercube(n: int) -> Eigenvalues:
@@ -54,8 +57,11 @@ def torus(*sides: int) -> Eigenvalues:
 
 
 def circulant(n: int, offsets: tuple[int, ...]) -> Eigenvalues:
-    """sum_s 2 - 2 cos(2 pi k s / n) over the offsets, of which none may be n / 2 or repeat modulo n and sign; shape (n,)."""
-    return np.sort(sum((_unsorted(2 * np.pi * np.arange(n) * offset / n) for offset in offsets), np.zeros(n)))
+    """sum_s 2 - 2 cos(2 pi k s / n) over the offsets, of which none may be n / 2 or repeat modulo n
+    and sign; shape (n,)."""
+    return np.sort(
+        sum((_unsorted(2 * np.pi * np.arange(n) * offset / n) for offset in offsets), np.zeros(n))
+    )
 
 
 def _one_minus_cosine(angles: NDArray[np.float64]) -> Eigenvalues:

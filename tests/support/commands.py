@@ -53,7 +53,8 @@ def run(*words: str) -> int:
 
 
 def comparable(folder: str | Path) -> tuple[str, dict[str, bytes]]:
-    """What two runs with the same bits have in common: the hash of their points and the columns of their histories but seconds."""
+    """What two runs with the same bits have in common: the hash of their points and the columns of
+    their histories but seconds."""
     history = read_history(folder)
     columns = {name: column.tobytes() for name, column in history.items() if name != "seconds"}
     return read_summary(folder)["iterates_sha256"], columns

@@ -1,4 +1,5 @@
-"""Problems whose constraint is distributed: each agent has its own A_i and its own B_i, and B is the mean of these."""
+"""Problems whose constraint is distributed: each agent has its own A_i and its own B_i, and B is
+the mean of these."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from tests.support.generalized import TraceProblem
 
 
 class OwnMatrices(TraceProblem):
-    """f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, B the mean of the B_i; each x has its factors' rows one below the other.
+    """f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, B the mean of the B_i; each x has its
+    factors' rows one below the other.
 
     Parameters
     ----------
@@ -55,7 +57,9 @@ class OwnMatrices(TraceProblem):
     def optimum(self) -> Array:
         """``(d, p)``: the leading eigenvectors of the pencil of the means, for one factor."""
         n = self.shape[0]
-        return scipy.linalg.eigh(naive.mean(self.A), naive.mean(self.B), subset_by_index=[n - self.shape[1], n - 1])[1]
+        return scipy.linalg.eigh(
+            naive.mean(self.A), naive.mean(self.B), subset_by_index=[n - self.shape[1], n - 1]
+        )[1]
 
 
 def gram(rows: Array) -> Array:
@@ -63,29 +67,41 @@ def gram(rows: Array) -> Array:
     return rows.T @ rows / len(rows)
 
 
-def own_pencils(n: int = 5, d: int = 9, p: int = 2, condition: float = 30.0, seed: int = 0) -> OwnMatrices:
-    """Samples whose second moments A_i and B_i are, few and different for each agent: no B_i alone is regular.
+def own_pencils(
+    n: int = 5, d: int = 9, p: int = 2, condition: float = 30.0, seed: int = 0
+) -> OwnMatrices:
+    """Samples whose second moments A_i and B_i are, few and different for each agent: no B_i alone
+    is regular.
 
-    The samples of B have variances that fall geometrically from 1 to 1 / condition in random directions, those of A stand out in p.
+    The samples of B have variances that fall geometrically from 1 to 1 / condition in random
+    directions, those of A stand out in p.
     """
     rng = np.random.default_rng(seed)
     turn = np.linalg.qr(rng.standard_normal((d, d)))[0]
     mixing = (turn * np.geomspace(1.0, condition**-0.5, d)) @ turn.T
     loud = np.where(np.arange(d) < p, 2.0, 0.7)
     few = max(2, d // 2)
-    A = [gram(rng.standard_normal((3 * d, d)) * loud @ mixing * rng.uniform(0.7, 1.3)) for _ in range(n)]
+    A = [
+        gram(rng.standard_normal((3 * d, d)) * loud @ mixing * rng.uniform(0.7, 1.3))
+        for _ in range(n)
+    ]
     B = [gram(rng.standard_normal((few, d)) @ mixing) for _ in range(n)]
     return OwnMatrices(np.array(A), np.array(B), p)
 
 
-def own_views(n: int = 5, orders: tuple[int, int] = (6, 5), p: int = 2, seed: int = 0) -> OwnMatrices:
-    """Canonical correlations: A_i has the covariances of an agent's two views, B_i those of each view."""
+def own_views(
+    n: int = 5, orders: tuple[int, int] = (6, 5), p: int = 2, seed: int = 0
+) -> OwnMatrices:
+    """Canonical correlations: A_i has the covariances of an agent's two views, B_i those of each
+    view."""
     rng = np.random.default_rng(seed)
     first = slice(0, orders[0])
     A, B = [], []
     for _ in range(n):
         common = rng.standard_normal((4, 3)) * np.array([2.0, 1.5, 0.5])
-        rows = common @ np.random.default_rng(seed + 1).standard_normal((3, sum(orders))) + rng.standard_normal((4, sum(orders)))
+        rows = common @ np.random.default_rng(seed + 1).standard_normal(
+            (3, sum(orders))
+        ) + rng.standard_normal((4, sum(orders)))
         whole = gram(rows)
         own = whole.copy()
         own[first, orders[0] :] = own[orders[0] :, first] = 0.0
@@ -115,5 +131,7 @@ class _Shares:
 def sharing_the_identity(problem: Any) -> Any:
     """A problem on St(d, r) with B = I, which is the mean of what its agents know."""
     shared: Any = object.__new__(type("Sharing", (_Shares, type(problem)), {}))
-    vars(shared).update(vars(problem), constraint=GeneralizedStiefel(np.eye(problem.shape[0]), problem.shape[1]))
+    vars(shared).update(
+        vars(problem), constraint=GeneralizedStiefel(np.eye(problem.shape[0]), problem.shape[1])
+    )
     return shared

@@ -1,8 +1,9 @@
-"""The command line with a problem at whose moments something happens: ``python tests/support/eventful.py RANK EVENTS words...``.
+"""The command line with a problem at whose moments something happens: ``python
+tests/support/eventful.py RANK EVENTS words...``.
 
-EVENTS are ``moment:event`` with commas between them. Moments are ``start`` (the problem is made), ``loop`` (the 300th gradient of
-the rank) and ``end`` (the points are about to be written). An event is a signal that the process sends itself, or one of the table
-below. The folder is the last word.
+EVENTS are ``moment:event`` with commas between them. Moments are ``start`` (the problem is made),
+``loop`` (the 300th gradient of the rank) and ``end`` (the points are about to be written). An event
+is a signal that the process sends itself, or one of the table below. The folder is the last word.
 """
 
 from __future__ import annotations
@@ -60,7 +61,13 @@ def block() -> None:
     (OUT / "checkpoints").touch()
 
 
-EVENTS: dict[str, Callable[[], None]] = {"remove": remove, "replace": replace, "fill": fill, "strip": strip, "block": block}
+EVENTS: dict[str, Callable[[], None]] = {
+    "remove": remove,
+    "replace": replace,
+    "fill": fill,
+    "strip": strip,
+    "block": block,
+}
 
 
 def meet(moment: str) -> None:

@@ -1,4 +1,5 @@
-"""Generalized eigenvalue problems and canonical correlations for one agent, exact and from samples, with their answers."""
+"""Generalized eigenvalue problems and canonical correlations for one agent, exact and from samples,
+with their answers."""
 
 from __future__ import annotations
 
@@ -22,9 +23,13 @@ def spectral(values: Array, rng: np.random.Generator) -> Array:
 
 
 def pencil(n: int, condition: float = 100.0, seed: int = 0) -> tuple[Array, Array]:
-    """A and B of paper 003: eigenvalues equidistant and geometric in [1/condition, 1], random eigenvectors."""
+    """A and B of paper 003: eigenvalues equidistant and geometric in [1/condition, 1], random
+    eigenvectors."""
     rng = np.random.default_rng(seed)
-    return (spectral(np.linspace(1 / condition, 1.0, n), rng), spectral(np.geomspace(1 / condition, 1.0, n), rng))
+    return (
+        spectral(np.linspace(1 / condition, 1.0, n), rng),
+        spectral(np.geomspace(1 / condition, 1.0, n), rng),
+    )
 
 
 class TraceProblem(AgentProblem[Any]):
@@ -42,7 +47,8 @@ class TraceProblem(AgentProblem[Any]):
 
 
 class GEVP(TraceProblem):
-    """f(x) = -1/2 tr(x^T A x) over a set {x : x^T B x = I}; the answer is minus half the sum of the p largest eigenvalues."""
+    """f(x) = -1/2 tr(x^T A x) over a set {x : x^T B x = I}; the answer is minus half the sum of the
+    p largest eigenvalues."""
 
     def __init__(self, A: Array, constraint: Any) -> None:
         super().__init__(1, slice(0, 1), constraint)
@@ -61,7 +67,9 @@ def gevp(n: int, p: int, condition: float = 100.0, seed: int = 0) -> GEVP:
 
 def optimum(A: Array, B: Array, p: int) -> float:
     n = len(A)
-    return -0.5 * float(scipy.linalg.eigh(A, B, eigvals_only=True, subset_by_index=[n - p, n - 1]).sum())
+    return -0.5 * float(
+        scipy.linalg.eigh(A, B, eigvals_only=True, subset_by_index=[n - p, n - 1]).sum()
+    )
 
 
 class SampledGEVP(GEVP):
@@ -92,16 +100,26 @@ def sampled_gevp(n: int, p: int, samples: int, seed: int = 0, ridge: float = 0.0
     """Gaussian samples; the p leading directions of A stand out."""
     rng = np.random.default_rng(seed)
     scales = np.where(np.arange(n) < p, 1.0, 0.4)
-    return SampledGEVP(rng.standard_normal((samples, n)) * scales, rng.standard_normal((samples, n)) + 0.3, p, ridge)
+    return SampledGEVP(
+        rng.standard_normal((samples, n)) * scales,
+        rng.standard_normal((samples, n)) + 0.3,
+        p,
+        ridge,
+    )
 
 
 class CCA(TraceProblem):
-    """f(x, y) = -tr(x^T C12 y) over St_{C11} x St_{C22}; the answer is minus the sum of the p largest canonical correlations."""
+    """f(x, y) = -tr(x^T C12 y) over St_{C11} x St_{C22}; the answer is minus the sum of the p
+    largest canonical correlations."""
 
     def __init__(self, first: Array, second: Array, p: int, ridge: float = 0.0) -> None:
         n1, n2, N = first.shape[1], second.shape[1], len(first)
         self.B = [a.T @ a / N + ridge * np.eye(a.shape[1]) for a in (first, second)]
-        super().__init__(1, slice(0, 1), Product(GeneralizedStiefel(self.B[0], p), GeneralizedStiefel(self.B[1], p)))
+        super().__init__(
+            1,
+            slice(0, 1),
+            Product(GeneralizedStiefel(self.B[0], p), GeneralizedStiefel(self.B[1], p)),
+        )
         self.A = np.zeros((n1 + n2, n1 + n2))
         self.A[:n1, n1:] = first.T @ second / N
         self.A[n1:, :n1] = self.A[:n1, n1:].T
@@ -118,7 +136,9 @@ class CCA(TraceProblem):
 
     def optimum(self) -> float:
         roots = [scipy.linalg.sqrtm(b).real for b in self.B]
-        whitened = np.linalg.solve(roots[0], self.A[: self.first, self.first :]) @ np.linalg.inv(roots[1])
+        whitened = np.linalg.solve(roots[0], self.A[: self.first, self.first :]) @ np.linalg.inv(
+            roots[1]
+        )
         return -float(np.linalg.svd(whitened, compute_uv=False)[: self.shape[1]].sum())
 
 

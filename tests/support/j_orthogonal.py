@@ -24,11 +24,15 @@ def hevp(n: int, condition: float = 100.0, samples: int | None = None, seed: int
     rng = np.random.default_rng(seed)
     left, _ = np.linalg.qr(rng.standard_normal((samples or 2 * n, n)))
     right, _ = np.linalg.qr(rng.standard_normal((n, n)))
-    return HEVP(np.ascontiguousarray(left * np.logspace(0.0, -0.5 * np.log10(condition), n) @ right), signs(n, seed))
+    return HEVP(
+        np.ascontiguousarray(left * np.logspace(0.0, -0.5 * np.log10(condition), n) @ right),
+        signs(n, seed),
+    )
 
 
 class LogCosh(AgentProblem[JOrthogonal]):
-    """f(x) = (1/N) sum_samples sum_k log cosh(a^T x)_k: convex and coercive, not quadratic, and smooth with L = ||A||_2^2 / N."""
+    """f(x) = (1/N) sum_samples sum_k log cosh(a^T x)_k: convex and coercive, not quadratic, and
+    smooth with L = ||A||_2^2 / N."""
 
     def __init__(self, A: Array, signs: Array) -> None:
         super().__init__(1, slice(0, 1), JOrthogonal.with_signs(signs))
@@ -70,4 +74,7 @@ def log_cosh(n: int, samples: int = 40, seed: int = 0, known: bool = True) -> Lo
 def states(problem: Any, algorithm: Any, number: int, x0: Array | None = None) -> list[Any]:
     """The states 0, 1, ..., number, copied."""
     made = islice(iterate(problem, algorithm, x0=x0, comm="serial"), number + 1)
-    return [type(s)(*(part.copy() if isinstance(part, np.ndarray) else part for part in s)) for s in made]
+    return [
+        type(s)(*(part.copy() if isinstance(part, np.ndarray) else part for part in s))
+        for s in made
+    ]

@@ -1,4 +1,5 @@
-"""Runs that lose agents on the way: in one process, as they are told, and on ranks of Open MPI that are killed."""
+"""Runs that lose agents on the way: in one process, as they are told, and on ranks of Open MPI that
+are killed."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _JOB = "DECENTORTH_TEST_LOSSES"
 
 
 def replayed(run: Run, losses: Sequence[Loss], iterations: int) -> Any:
-    """The last state of a run in one process from which agents leave, as a run on ranks has it after these losses."""
+    """The last state of a run in one process from which agents leave, as a run on ranks has it
+    after these losses."""
     state = next(islice(run.states(), losses[0].iteration, None))
     ends = [*(loss.iteration for loss in losses[1:]), iterations]
     lost: list[int] = []
@@ -45,7 +47,9 @@ def sha256(x: Any) -> str:
     return hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest()
 
 
-def started(programs: Path, ranks: int, arguments: Sequence[str], token: str = "", tolerant: bool = True) -> subprocess.Popen[str]:
+def started(
+    programs: Path, ranks: int, arguments: Sequence[str], token: str = "", tolerant: bool = True
+) -> subprocess.Popen[str]:
     """``mpirun --with-ft ulfm python -m decentorth.run``, on more ranks than cores, as root."""
     environment = {
         **inherited(*KERNELS, "HOME"),
@@ -55,9 +59,22 @@ def started(programs: Path, ranks: int, arguments: Sequence[str], token: str = "
         _JOB: token,
     }
     fault_tolerance = ["--with-ft", "ulfm"] if tolerant else []
-    command = [str(programs / "mpirun"), *fault_tolerance, "-n", str(ranks), str(programs / "python"), "-m", "decentorth.run"]
+    command = [
+        str(programs / "mpirun"),
+        *fault_tolerance,
+        "-n",
+        str(ranks),
+        str(programs / "python"),
+        "-m",
+        "decentorth.run",
+    ]
     return subprocess.Popen(
-        [*command, *arguments], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, *arguments],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -73,11 +90,14 @@ def killed(
 ) -> Job:
     """A run in the folder ``out`` some of whose ranks get SIGKILL.
 
-    ``programs`` is where ``mpirun`` and ``python`` are. The pauses are seconds from the first rows of the history, or from where
-    ``ready`` answers true, or from the victim before. ``response`` is that of ``--on-rank-loss``.
+    ``programs`` is where ``mpirun`` and ``python`` are. The pauses are seconds from the first rows
+    of the history, or from where ``ready`` answers true, or from the victim before. ``response`` is
+    that of ``--on-rank-loss``.
     """
     token = uuid.uuid4().hex
-    process = started(programs, ranks, [*arguments, "--on-rank-loss", response, "--out", str(out)], token)
+    process = started(
+        programs, ranks, [*arguments, "--on-rank-loss", response, "--out", str(out)], token
+    )
     try:
         history = out / "history.csv"
         begun = ready or (lambda: history.is_file() and history.read_text().count("\n") > 2)
@@ -89,7 +109,9 @@ def killed(
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGTERM)
         stdout, stderr = process.communicate(timeout=HUNG)
-        raise AssertionError(f"hung: {process.args!r}\n{Job(-1, stdout, stderr).report()}") from None
+        raise AssertionError(
+            f"hung: {process.args!r}\n{Job(-1, stdout, stderr).report()}"
+        ) from None
     finally:
         for pid in _ranks(token).values():
             with contextlib.suppress(ProcessLookupError):

@@ -15,4 +15,7 @@ def first_is_quick(values: Iterable[Any]) -> list[Any]:
 
 def first_row_is_quick(rows: Iterable[tuple[Any, ...]]) -> list[Any]:
     """The values of several parameters, all rows but the first marked as slow."""
-    return [pytest.param(*row, marks=[pytest.mark.slow] if number else []) for number, row in enumerate(rows)]
+    return [
+        pytest.param(*row, marks=[pytest.mark.slow] if number else [])
+        for number, row in enumerate(rows)
+    ]

@@ -65,7 +65,9 @@ class MortalCommunicator(ThreadCommunicator):
         with generation.changed:
             generation.leaving.add(self._first)
             generation.changed.notify_all()
-            assert generation.changed.wait_for(lambda: generation.leaving | generation.dead >= set(self.alive), HUNG)
+            assert generation.changed.wait_for(
+                lambda: generation.leaving | generation.dead >= set(self.alive), HUNG
+            )
             if generation.following is None:
                 generation.following = _Generation(tuple(sorted(set(self.alive) - generation.dead)))
         return MortalCommunicator(self._first, generation.following, self._letters)
@@ -82,8 +84,11 @@ class _Counting:
         self.put, self.take, self.delivered = put, post.take, post.delivered
 
 
-def on_mortal_ranks(size: int, letters: Mapping[int, int], work: Callable[[MortalCommunicator], T]) -> dict[int, T]:
-    """What ``work(communicator)`` returns on the ranks that live to its end; ``letters`` is how many each sends that dies."""
+def on_mortal_ranks(
+    size: int, letters: Mapping[int, int], work: Callable[[MortalCommunicator], T]
+) -> dict[int, T]:
+    """What ``work(communicator)`` returns on the ranks that live to its end; ``letters`` is how
+    many each sends that dies."""
     first = _Generation(tuple(range(size)))
     results: dict[int, T] = {}
     failures: dict[int, BaseException] = {}

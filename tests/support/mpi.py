@@ -1,4 +1,5 @@
-"""Jobs of MPI ranks, started as a user starts them: an end to every hang, and nothing left behind."""
+"""Jobs of MPI ranks, started as a user starts them: an end to every hang, and nothing left
+behind."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from typing import NamedTuple, TypeVar
 ROOT = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
 KERNELS = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "MKL_CBWR", "NPY_DISABLE_CPU_FEATURES")
-"""The variables that choose the kernels of BLAS and NumPy: ranks have the bits of this process only with the same ones."""
+"""The variables that choose the kernels of BLAS and NumPy: ranks have the bits of this process only
+with the same ones."""
 _KEPT = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "USER", "VIRTUAL_ENV")
 SETTINGS = {
     "MKL_NUM_THREADS": "1",
@@ -34,8 +36,8 @@ SETTINGS = {
 _JOB = "DECENTORTH_TEST_JOB"
 _SEGMENTS = ("mpich_shm_*", "sm_segment.*", "ucx_shm_*")
 HUNG = 1200.0
-"""Seconds after which whatever a test has started counts as hung: no machine, however busy, needs so long. It is the only limit of
-the tests on the time that something takes."""
+"""Seconds after which whatever a test has started counts as hung: no machine, however busy, needs
+so long. It is the only limit of the tests on the time that something takes."""
 _LINGER = 60.0
 """Seconds in which the processes of a job must end after its launcher."""
 
@@ -49,15 +51,22 @@ class Job(NamedTuple):
     """Processes that had to be killed after it."""
 
     def report(self) -> str:
-        return f"return code {self.returncode} after {self.seconds:.1f} s\nstdout:\n{self.stdout}\nstderr:\n{self.stderr}"
+        return (
+            f"return code {self.returncode} after {self.seconds:.1f} "
+            f"s\nstdout:\n{self.stdout}\nstderr:\n{self.stderr}"
+        )
 
 
 def launcher() -> str:
-    """The ``mpirun`` beside the running Python, or else the one on PATH; without it, tests with ranks fail and are not skipped."""
+    """The ``mpirun`` beside the running Python, or else the one on PATH; without it, tests with
+    ranks fail and are not skipped."""
     beside = Path(sys.executable).parent / "mpirun"
     found = str(beside) if beside.is_file() else shutil.which("mpirun")
     if found is None:
-        raise RuntimeError(f'the tests with ranks need mpirun, in {beside.parent} or on PATH: pip install "decentorth[mpi]"')
+        raise RuntimeError(
+            f"the tests with ranks need mpirun, in {beside.parent} or on PATH: pip install "
+            '"decentorth[mpi]"'
+        )
     return found
 
 
@@ -90,17 +99,24 @@ def run_ranks(
     settings: Mapping[str, str] | None = None,
     meanwhile: Callable[[Running], None] | None = None,
 ) -> Job:
-    """``mpirun -n ranks python arguments...`` in the repository's root, or for 0 ranks a plain process without a launcher.
+    """``mpirun -n ranks python arguments...`` in the repository's root, or for 0 ranks a plain
+    process without a launcher.
 
-    ``settings`` are further environment variables; ``meanwhile`` is called once the job has been started, to do something to it.
-    AssertionError shows what a job that hangs had written.
+    ``settings`` are further environment variables; ``meanwhile`` is called once the job has been
+    started, to do something to it. AssertionError shows what a job that hangs had written.
     """
     token = uuid.uuid4().hex
     command = [sys.executable, *arguments]
     if ranks > 0:
         command = [launcher(), "-n", str(ranks), *command]
     with tidied() as folder:
-        environment = {**inherited(*_KEPT, *KERNELS), **SETTINGS, "TMPDIR": folder, _JOB: token, **(settings or {})}
+        environment = {
+            **inherited(*_KEPT, *KERNELS),
+            **SETTINGS,
+            "TMPDIR": folder,
+            _JOB: token,
+            **(settings or {}),
+        }
         begun = time.monotonic()
         process = subprocess.Popen(
             command,
@@ -131,14 +147,20 @@ def run_ranks(
     return job
 
 
-def until(done: Callable[[], T], why: Callable[[], str] = str, process: subprocess.Popen[str] | None = None) -> T:
-    """Wait, but not for ever, until ``done()`` is true, and return it; ``why`` says what there is instead.
+def until(
+    done: Callable[[], T],
+    why: Callable[[], str] = str,
+    process: subprocess.Popen[str] | None = None,
+) -> T:
+    """Wait, but not for ever, until ``done()`` is true, and return it; ``why`` says what there is
+    instead.
 
     AssertionError shows what a ``process`` had written that ends before that.
     """
     deadline = time.monotonic() + HUNG
     while True:
-        ended = process is not None and process.poll() is not None  # asked first: what it did last counts
+        # asked first: what it did last counts
+        ended = process is not None and process.poll() is not None
         if found := done():
             return found
         if process is not None and ended:
@@ -150,7 +172,8 @@ def until(done: Callable[[], T], why: Callable[[], str] = str, process: subproce
 
 @contextlib.contextmanager
 def tidied() -> Iterator[str]:
-    """A folder for the temporary files of jobs, which goes with the shared memory that they leave."""
+    """A folder for the temporary files of jobs, which goes with the shared memory that they
+    leave."""
     before = set(_segments())
     with tempfile.TemporaryDirectory(prefix="ranks-", ignore_cleanup_errors=True) as folder:
         try:
@@ -167,7 +190,8 @@ def _lingering(token: str) -> int:
 
 
 def _kill(process: subprocess.Popen[str], token: str) -> None:
-    """End what is left of a job: the launcher puts its ranks into sessions of their own, so they are known by their environment."""
+    """End what is left of a job: the launcher puts its ranks into sessions of their own, so they
+    are known by their environment."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -197,8 +221,10 @@ def _segments() -> Iterator[Path]:
 
 
 def _remove(new: set[Path]) -> None:
-    """Remove shared-memory files that appeared during the job, but not those that living processes of other jobs have open."""
-    for _ in range(30):  # a killed process closes its files a moment after it has lost its environment
+    """Remove shared-memory files that appeared during the job, but not those that living processes
+    of other jobs have open."""
+    # a killed process closes its files a moment after it has lost its environment
+    for _ in range(30):
         new = {segment for segment in new if segment.exists()}
         if not new:
             return
@@ -212,6 +238,10 @@ def _mapped(processes: Iterable[Path]) -> set[Path]:
     names: set[str] = set()
     for entry in processes:
         with contextlib.suppress(OSError):  # it has ended, or is another user's
-            names |= {line.split()[-1] for line in (entry / "maps").read_text().splitlines() if "/dev/shm/" in line}
+            names |= {
+                line.split()[-1]
+                for line in (entry / "maps").read_text().splitlines()
+                if "/dev/shm/" in line
+            }
             names |= {os.readlink(descriptor) for descriptor in (entry / "fd").iterdir()}
     return {Path(name) for name in names if name.startswith("/dev/shm/")}

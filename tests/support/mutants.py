@@ -1,7 +1,8 @@
 """Files damaged at random, and what becomes of a process that reads them.
 
-A mutant is a file with one to four of its bytes, numbers or lines changed; which, follows from the seed. The reader is called in a
-process of its own, which may take a gigabyte more than it has and ten seconds of the processor for each mutant.
+A mutant is a file with one to four of its bytes, numbers or lines changed; which, follows from the
+seed. The reader is called in a process of its own, which may take a gigabyte more than it has and
+ten seconds of the processor for each mutant.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ import numpy as np
 from decentorth.commands.line.shell import LONGEST, REFUSALS, one_line
 
 MEMORY = 1 << 30  # bytes that a reader may have beside those of the process before
-PROCESSOR_SECONDS, SECONDS = 10.0, 120.0  # for one mutant, which takes milliseconds; the second for readers that wait
+# for one mutant, which takes milliseconds; the second for readers that wait
+PROCESSOR_SECONDS, SECONDS = 10.0, 120.0
 Edit = Callable[[bytes, np.random.Generator], bytes]
 Read = Callable[[Path], object]
 
@@ -59,10 +61,26 @@ class Counts(NamedTuple):
 
 
 TOKENS = [
-    *b"0 -1 1 2 3 0x10 017 1e5 1e400 -1e308 nan NaN inf -inf 1.5abc 190:20:30 1_000 None null true {} [] () ; : , \t".split(b" "),
-    *b"&a *a !!int !!python/tuple << %YAML --- ... = == [[ ]] {{ ' \" ''' # % \\ \\x00 \\U99999999 / ../ ~ @ | > ?".split(b" "),
+    *b"0 -1 1 2 3 0x10 017 1e5 1e400 -1e308 nan NaN inf -inf 1.5abc 190:20:30 1_000 None null "
+    b"true {} [] () ; : , \t".split(b" "),
+    *b"&a *a !!int !!python/tuple << %YAML --- ... = == [[ ]] {{ ' \" ''' # % \\ \\x00 "
+    b"\\U99999999 / ../ ~ @ | > ?".split(b" "),
     *b"\0 \xff\xfe \xef\xbb\xbf \n \n\n \r\n \xc2\xb2".split(b" "),
-    *(str(number).encode() for number in (2**31 - 1, 2**31, 2**32, 2**53, 2**63 - 1, 2**63, 2**64, 10**12, 10**30, -(2**63))),
+    *(
+        str(number).encode()
+        for number in (
+            2**31 - 1,
+            2**31,
+            2**32,
+            2**53,
+            2**63 - 1,
+            2**63,
+            2**64,
+            10**12,
+            10**30,
+            -(2**63),
+        )
+    ),
     b"9" * 5000,
     b"[" * 2000,
     b"{a: " * 500,
@@ -125,7 +143,8 @@ def _change(data: bytes, rng: np.random.Generator, end: int) -> bytes:
 
 
 def zipped(edit: Edit) -> Edit:
-    """Every second time by ``edit`` of a file in a zip archive, which is then as whole as before."""
+    """Every second time by ``edit`` of a file in a zip archive, which is then as whole as
+    before."""
 
     def edit_member(data: bytes, rng: np.random.Generator) -> bytes:
         if rng.random() < 0.5:
@@ -135,7 +154,9 @@ def zipped(edit: Edit) -> Edit:
             names = source.namelist()
             chosen = names[int(rng.integers(0, len(names)))]
             for name in names:
-                changed.writestr(name, edit(source.read(name), rng) if name == chosen else source.read(name))
+                changed.writestr(
+                    name, edit(source.read(name), rng) if name == chosen else source.read(name)
+                )
         return target.getvalue()
 
     return edit_member
@@ -153,7 +174,8 @@ def compressed(edit: Edit) -> Edit:
 def tried(reader: Reader, count: int, seed: Sequence[int], folder: Path) -> Counts:
     """What becomes of ``count`` mutants of the seeds in turn, each read in ``folder``.
 
-    The process that reads them is begun again only where one of them ends it. AssertionError: a file as it should be is refused.
+    The process that reads them is begun again only where one of them ends it. AssertionError: a
+    file as it should be is refused.
     """
     cases = [(reader.seeds[0].name, content) for content in reader.hostile]
     for number in range(count):
@@ -162,13 +184,19 @@ def tried(reader: Reader, count: int, seed: Sequence[int], folder: Path) -> Coun
     outcomes: list[str] = []
     while len(outcomes) < len(cases):
         outcomes += _forked(reader, cases, len(outcomes), folder)
-    told = [f"{number} ({name}): {outcome}" for number, ((name, _), outcome) in enumerate(zip(cases, outcomes, strict=True))]
+    told = [
+        f"{number} ({name}): {outcome}"
+        for number, ((name, _), outcome) in enumerate(zip(cases, outcomes, strict=True))
+    ]
     failures = [line for line in told if not line.endswith((": refused", ": accepted"))]
     return Counts(len(cases), outcomes.count("refused"), outcomes.count("accepted"), failures)
 
 
-def _forked(reader: Reader, cases: Sequence[tuple[str, bytes]], first: int, folder: Path) -> list[str]:
-    """The outcomes of the cases from ``first`` on, up to the one that ended the process that read them."""
+def _forked(
+    reader: Reader, cases: Sequence[tuple[str, bytes]], first: int, folder: Path
+) -> list[str]:
+    """The outcomes of the cases from ``first`` on, up to the one that ended the process that read
+    them."""
     source, sink = os.pipe()
     child = os.fork()
     if not child:
@@ -182,13 +210,19 @@ def _forked(reader: Reader, cases: Sequence[tuple[str, bytes]], first: int, fold
     _, status = os.waitpid(child, 0)
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     if first == 0 and outcomes[:1] != ["ready"]:
-        raise AssertionError(f"a file as it should be was refused: {outcomes[:1] or signal.Signals(number).name}")
+        raise AssertionError(
+            f"a file as it should be was refused: {outcomes[:1] or signal.Signals(number).name}"
+        )
     if number:
-        outcomes.append("hang" if number in (signal.SIGPROF, signal.SIGALRM) else signal.Signals(number).name)
+        outcomes.append(
+            "hang" if number in (signal.SIGPROF, signal.SIGALRM) else signal.Signals(number).name
+        )
     return outcomes[1:]
 
 
-def _child(reader: Reader, cases: Sequence[tuple[str, bytes]], first: int, folder: Path, told: Any) -> None:
+def _child(
+    reader: Reader, cases: Sequence[tuple[str, bytes]], first: int, folder: Path, told: Any
+) -> None:
     """Read the cases, and tell of each what became of it."""
 
     def tell(outcome: str) -> None:
@@ -238,4 +272,6 @@ def _raised(error: BaseException) -> bool:
 
 def _words(error: BaseException) -> str:
     place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {str(error)[:120]} ({Path(place.filename).name}:{place.lineno})"
+    return (
+        f"{type(error).__name__}: {str(error)[:120]} ({Path(place.filename).name}:{place.lineno})"
+    )

@@ -11,7 +11,8 @@ from decentorth.protocols import Array, Network
 
 
 class Exchange(NamedTuple):
-    """One call of ``mix`` or ``mix_alike``: copies of what went in and what came out, and the rounds asked for; 0: by labels."""
+    """One call of ``mix`` or ``mix_alike``: copies of what went in and what came out, and the
+    rounds asked for; 0: by labels."""
 
     given: tuple[Array, ...]
     taken: tuple[Array, ...]
@@ -23,11 +24,22 @@ class Recording:
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self.n_agents, self.directed, self.steady = network.n_agents, network.directed, network.steady
+        self.n_agents, self.directed, self.steady = (
+            network.n_agents,
+            network.directed,
+            network.steady,
+        )
         self.exchanges: list[Exchange] = []
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("spectrum", "push_pull_spectrum", "self_weights", "sums", "sums_exactly", "flooding_rounds"):
+        if name not in (
+            "spectrum",
+            "push_pull_spectrum",
+            "self_weights",
+            "sums",
+            "sums_exactly",
+            "flooding_rounds",
+        ):
             raise AttributeError(name)
         return getattr(self._network, name)
 
@@ -51,7 +63,9 @@ class Recording:
         network: Any = self._network
         return self._recorded(lambda x: (network.max(x, rounds),), (x,), rounds)[0]
 
-    def _recorded(self, call: Callable[..., tuple[Array, ...]], xs: tuple[Array, ...], rounds: int) -> tuple[Array, ...]:
+    def _recorded(
+        self, call: Callable[..., tuple[Array, ...]], xs: tuple[Array, ...], rounds: int
+    ) -> tuple[Array, ...]:
         given = tuple(x.copy() for x in xs)
         taken = call(*xs)
         self.exchanges.append(Exchange(given, tuple(x.copy() for x in taken), rounds))
@@ -59,7 +73,8 @@ class Recording:
 
 
 class Replaying:
-    """What the agent ``agent`` sees of a recorded run: its rows of every exchange, provided that it gives what it gave then."""
+    """What the agent ``agent`` sees of a recorded run: its rows of every exchange, provided that it
+    gives what it gave then."""
 
     def __init__(self, recording: Recording, agent: int) -> None:
         self._exchanges: Iterator[Exchange] = iter(recording.exchanges)

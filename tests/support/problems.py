@@ -1,4 +1,5 @@
-"""Small problems beside their naive values and gradients, agent by agent, and mixing matrices of several graphs."""
+"""Small problems beside their naive values and gradients, agent by agent, and mixing matrices of
+several graphs."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ def feasible(there: Any, seed: int = 1, n: int = 4) -> Array:
 
 
 class Box:
-    """{x : |x_jk| <= 1}, of shape (3, 1), with what every constraint has and none of the capabilities that methods ask for."""
+    """{x : |x_jk| <= 1}, of shape (3, 1), with what every constraint has and none of the
+    capabilities that methods ask for."""
 
     shape = (3, 1)
 

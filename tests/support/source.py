@@ -29,17 +29,24 @@ def modules() -> tuple[Module, ...]:
         for path in sorted((ROOT / package).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-            found.append(Module(name, str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))))
+            found.append(
+                Module(
+                    name, str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
+                )
+            )
     return tuple(found)
 
 
 def module(name: str, source: str, package: bool = False) -> Module:
     """A module made up for a test of the tests."""
-    return Module(name, name.replace(".", "/") + ("/__init__.py" if package else ".py"), ast.parse(source))
+    return Module(
+        name, name.replace(".", "/") + ("/__init__.py" if package else ".py"), ast.parse(source)
+    )
 
 
 def with_places(tree: ast.AST, place: str = "") -> Iterator[tuple[str, ast.AST]]:
-    """Every node with the function or class around it, as in ``Class.method``; the module itself is the empty place."""
+    """Every node with the function or class around it, as in ``Class.method``; the module itself is
+    the empty place."""
     for node in ast.iter_child_nodes(tree):
         yield place, node
         inner = place

@@ -1,7 +1,9 @@
-"""Ranks that are threads of one process: the communicator's contract once more, with queues instead of MPI.
+"""Ranks that are threads of one process: the communicator's contract once more, with queues instead
+of MPI.
 
-Messages are synchronous, the strictest reading of the contract: a send is complete when its receiver has taken it, straight from
-the sender's buffer. A plan that works only because messages are buffered hangs here, and fails after a timeout.
+Messages are synchronous, the strictest reading of the contract: a send is complete when its
+receiver has taken it, straight from the sender's buffer. A plan that works only because messages
+are buffered hangs here, and fails after a timeout.
 """
 
 from __future__ import annotations
@@ -49,7 +51,10 @@ class _Post:
         """Wait for a message, use it, and tell its sender."""
         key = (source, target, kind)
         with self.changed:
-            self._wait(lambda: bool(self.boxes.get(key)), f"rank {target} waits for a message of rank {source}")
+            self._wait(
+                lambda: bool(self.boxes.get(key)),
+                f"rank {target} waits for a message of rank {source}",
+            )
             letter = self.boxes[key].popleft()
             use(letter.content)
             letter.taken = True
@@ -74,13 +79,21 @@ class _Post:
 class _Exchange:
     """Fixed buffers; receives are posted before anything is sent."""
 
-    def __init__(self, rank: int, post: _Post, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> None:
+    def __init__(
+        self,
+        rank: int,
+        post: _Post,
+        sends: Sequence[tuple[int, Array]],
+        receives: Sequence[tuple[int, Array]],
+    ) -> None:
         self._rank, self._post, self._sends, self._receives = rank, post, sends, receives
 
     def __call__(self) -> None:
         for _, buffer in self._receives:
             buffer.fill(np.nan)
-        letters = [self._post.put(self._rank, target, "exchange", buffer) for target, buffer in self._sends]
+        letters = [
+            self._post.put(self._rank, target, "exchange", buffer) for target, buffer in self._sends
+        ]
         for source, buffer in self._receives:
             self._post.take(source, self._rank, "exchange", partial(_copy, buffer))
         for letter in letters:
@@ -101,11 +114,16 @@ class ThreadCommunicator:
     def __init__(self, rank: int, size: int, post: _Post) -> None:
         self.rank, self.size, self._post = rank, size, post
 
-    def exchange(self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> _Exchange:
+    def exchange(
+        self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]
+    ) -> _Exchange:
         return _Exchange(self.rank, self._post, sends, receives)
 
     def send(self, array: Array, target: int) -> None:
-        self._post.delivered(self._post.put(self.rank, target, "message", array), f"rank {self.rank} sends to {target}")
+        self._post.delivered(
+            self._post.put(self.rank, target, "message", array),
+            f"rank {self.rank} sends to {target}",
+        )
 
     def receive(self, array: Array, source: int) -> None:
         self._post.take(source, self.rank, "message", partial(_copy, array))
@@ -138,7 +156,8 @@ class ThreadCommunicator:
 
 
 def on_ranks(size: int, work: Callable[[ThreadCommunicator], T]) -> list[T]:
-    """What ``work(communicator)`` returns on each rank, all at the same time, with one BLAS thread each.
+    """What ``work(communicator)`` returns on each rank, all at the same time, with one BLAS thread
+    each.
 
     Raises the exception of the first rank that failed by itself.
     """

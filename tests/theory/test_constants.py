@@ -1,4 +1,5 @@
-"""The constants of paper 004: closed forms, what they promise on random points, and where the printed promise fails."""
+"""The constants of paper 004: closed forms, what they promise on random points, and where the
+printed promise fails."""
 
 from __future__ import annotations
 
@@ -26,7 +27,11 @@ SIGMAS = st.floats(0.0, 0.999)
 def problem(name: str, seed: int = 0) -> do.problems.PCA | do.problems.Procrustes:
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((N, 8, D))
-    return do.problems.PCA(A, R) if name == "pca" else do.problems.Procrustes(A, rng.standard_normal((N, R, 8)))
+    return (
+        do.problems.PCA(A, R)
+        if name == "pca"
+        else do.problems.Procrustes(A, rng.standard_normal((N, R, 8)))
+    )
 
 
 def mean_field(own: do.problems.PCA | do.problems.Procrustes, x: Array, penalty: float) -> Array:
@@ -35,9 +40,20 @@ def mean_field(own: do.problems.PCA | do.problems.Procrustes, x: Array, penalty:
 
 
 def test_published_setting_has_the_orders_of_magnitude_that_were_worked_out_before() -> None:
-    run = set_up(ProcrustesSettings().problem(10, 0), do.DRFGT(step_size=1e-2, penalty=10.0), tp.uniform_weights(tp.ring(10)))
+    run = set_up(
+        ProcrustesSettings().problem(10, 0),
+        do.DRFGT(step_size=1e-2, penalty=10.0),
+        tp.uniform_weights(tp.ring(10)),
+    )
     c = theory.constants(run.problem, 0.8 + 0.2 * math.cos(math.pi / 5), 0.6, 10.0, 0.5)
-    expected = {"lipschitz": 154.0, "gradient": 432.0, "gamma": 5.9e4, "smoothness": 2.1e5, "safe": 2.9e-12, "stable": 3.5e-9}
+    expected = {
+        "lipschitz": 154.0,
+        "gradient": 432.0,
+        "gamma": 5.9e4,
+        "smoothness": 2.1e5,
+        "safe": 2.9e-12,
+        "stable": 3.5e-9,
+    }
     for name, value in (expected | {"ergodic": 1e-11}).items():
         assert value / 1.5 < getattr(c, name) < value * 1.5, name
     assert c.guaranteed == c.safe
@@ -47,17 +63,24 @@ def test_published_setting_has_the_orders_of_magnitude_that_were_worked_out_befo
 def test_published_constants_follow_from_each_other() -> None:
     gamma = theory.merit_weight(154.0, 476.0, 432.0, 10.0, 0.5)
     assert gamma == pytest.approx(2.0 * (77.0 + 1428.0 + 432.0**2 * 0.15), rel=1e-14)
-    assert theory.merit_smoothness(432.0, gamma, 0.5) == pytest.approx(432.0 + 3.5 * gamma, rel=1e-14)
+    assert theory.merit_smoothness(432.0, gamma, 0.5) == pytest.approx(
+        432.0 + 3.5 * gamma, rel=1e-14
+    )
     assert theory.merit_weight(1.0, 0.0, 1.0, 1e6, 0.5) == 1e6
     assert theory.descent_ratio(gamma, 10.0, 0.5) == 0.5
     assert theory.descent_ratio(10.0, 10.0, 0.25) == pytest.approx(0.2, rel=1e-14)
 
 
 @given(sigma=SIGMAS, smoothness=st.floats(1e-2, 1e6), disagreement=st.none() | st.floats(0.0, 2.0))
-def test_contraction_matrix_is_stable_exactly_below_its_limit(sigma: float, smoothness: float, disagreement: float | None) -> None:
+def test_contraction_matrix_is_stable_exactly_below_its_limit(
+    sigma: float, smoothness: float, disagreement: float | None
+) -> None:
     limit = theory.contraction_limit(sigma, smoothness, disagreement)
     below, at, above = (
-        1.0 - np.abs(np.linalg.eigvals(theory.contraction_matrix(step, sigma, smoothness, disagreement))).max()
+        1.0
+        - np.abs(
+            np.linalg.eigvals(theory.contraction_matrix(step, sigma, smoothness, disagreement))
+        ).max()
         for step in (0.999 * limit, limit, 1.001 * limit)
     )
     assert below > 0.0 > above
@@ -72,7 +95,8 @@ def test_theorem_IV_4_is_sufficient_and_loses_less_than_a_factor_of_two(sigma: f
 
 def test_lemma_IV_3_fails_as_printed_and_holds_with_the_norm_of_W_minus_I() -> None:
     W = np.full((2, 2), 0.5)  # sigma_W = 0: one round averages exactly
-    x, y, step, curvature = np.array([1.0, -1.0]), np.array([0.0, 0.0]), 1e-3, 1.0  # Lambda_i(x) = x, so that L' = 1
+    # Lambda_i(x) = x, so that L' = 1
+    x, y, step, curvature = np.array([1.0, -1.0]), np.array([0.0, 0.0]), 1e-3, 1.0
     new_x = W @ x - step * y
     new_y = W @ y + curvature * (new_x - x)
     off = new_y - new_y.mean()
@@ -90,15 +114,19 @@ def test_lemma_IV_2_bounds_the_consensus_error_of_the_next_points(seed: int, ste
     x, y = rng.standard_normal((6, 3)), 10.0 ** rng.uniform(-2, 2) * rng.standard_normal((6, 3))
     off = [float(((one - one.mean(0)) ** 2).sum()) for one in (W @ x - step * y, x, y)]
     square = np.linalg.norm(W - 1 / 6, 2) ** 2
-    assert off[0] <= (0.5 * (1 + square) * off[1] + (1 + square) / (1 - square) * step**2 * off[2]) * (1 + 1e-12)
+    assert off[0] <= (
+        0.5 * (1 + square) * off[1] + (1 + square) / (1 - square) * step**2 * off[2]
+    ) * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("graph", [tp.complete(N), tp.path(N)], ids=["complete", "path"])
 @pytest.mark.parametrize("name", ["pca", "procrustes"])
 def test_corollary_IV_5_bounds_the_sum_of_consensus_errors(name: str, graph: Any) -> None:
-    """With L_Lambda for L', and up to 1/sqrt(2) of the limit of the matrix of Theorem IV.4 with the norm of W - I.
+    """With L_Lambda for L', and up to 1/sqrt(2) of the limit of the matrix of Theorem IV.4 with the
+    norm of W - I.
 
-    Then the determinant in the proof is at least (1 - sigma^2)^2 / 8. The points stay in the region of eps = 0.7.
+    Then the determinant in the proof is at least (1 - sigma^2)^2 / 8. The points stay in the region
+    of eps = 0.7.
     """
     own, W, penalty = problem(name), tp.metropolis_weights(graph), 5.0
     values = np.linalg.eigvalsh(W.toarray())
@@ -133,7 +161,9 @@ def test_inequality_27_fails_as_printed_on_its_right(eps: float) -> None:
 
 @pytest.mark.parametrize("name", ["pca", "procrustes"])
 @pytest.mark.parametrize(("eps", "penalty"), [(0.1, 0.1), (0.5, 10.0), (0.7, 300.0)])
-def test_landing_field_points_along_the_gradient_of_the_merit_function(name: str, eps: float, penalty: float) -> None:
+def test_landing_field_points_along_the_gradient_of_the_merit_function(
+    name: str, eps: float, penalty: float
+) -> None:
     own = problem(name)
     c = theory.constants(own, 0.5, 0.0, penalty, eps)
     for x in theory.region_points((D, R), eps, 200, np.random.default_rng(3), boundary=True):
@@ -143,7 +173,9 @@ def test_landing_field_points_along_the_gradient_of_the_merit_function(name: str
 
 @pytest.mark.parametrize("name", ["pca", "procrustes"])
 @pytest.mark.parametrize("eps", [0.1, 0.5, 0.7])
-def test_proved_smoothness_bounds_second_differences_and_the_field_s_differences(name: str, eps: float) -> None:
+def test_proved_smoothness_bounds_second_differences_and_the_field_s_differences(
+    name: str, eps: float
+) -> None:
     own, rng = problem(name), np.random.default_rng(4)
     top = theory.suprema(own, eps)
     for penalty in (0.1, 10.0):
@@ -154,29 +186,37 @@ def test_proved_smoothness_bounds_second_differences_and_the_field_s_differences
             steepest = np.outer(u[:, 0], vt[0])  # where p is steepest
             for v in (steepest, rng.standard_normal((D, R))):
                 step = 1e-5 * v / np.linalg.norm(v)
-                change = theory.merit_gradient(own, x + step, c.gamma) - theory.merit_gradient(own, x - step, c.gamma)
+                change = theory.merit_gradient(own, x + step, c.gamma) - theory.merit_gradient(
+                    own, x - step, c.gamma
+                )
                 assert np.linalg.norm(change) <= c.smoothness_quadratic * 2e-5 * (1 + 1e-8)
                 turned = mean_field(own, x + step, penalty) - mean_field(own, x - step, penalty)
                 assert np.linalg.norm(turned) <= field_bound * 2e-5 * (1 + 1e-8)
 
 
 def test_printed_smoothness_is_exceeded_by_one_principal_component() -> None:
-    """f(x) = -x^2/2 on R: the merit function's second derivative at x^2 = 1 + eps is (4 + 6 eps) + (2 + 3 eps) gamma."""
+    """f(x) = -x^2/2 on R: the merit function's second derivative at x^2 = 1 + eps is (4 + 6 eps) +
+    (2 + 3 eps) gamma."""
     eps, penalty = 0.5, 1e3
     own = do.problems.PCA(np.ones((1, 1, 1)), 1)
     top = theory.suprema(own, eps)
     assert top == (1.0, math.sqrt(1.0 + eps), 1.0 + eps, "exact")
     gamma = theory.merit_weight(1.0, 1.0 + eps, math.sqrt(1.0 + eps), penalty, eps)
     x, step = np.full((1, 1), math.sqrt(1.0 + eps)), 1e-5
-    change = theory.merit_gradient(own, x + step, gamma) - theory.merit_gradient(own, x - step, gamma)
+    change = theory.merit_gradient(own, x + step, gamma) - theory.merit_gradient(
+        own, x - step, gamma
+    )
     second = float(change[0, 0]) / (2.0 * step)
     assert second == pytest.approx((4.0 + 6.0 * eps) + (2.0 + 3.0 * eps) * gamma, rel=1e-8)
     assert second > theory.merit_smoothness(math.sqrt(1.0 + eps), gamma, eps)
-    assert second < theory.merit_smoothness_quadratic(1.0, math.sqrt(1.0 + eps), 1.0 + eps, gamma, eps)
+    assert second < theory.merit_smoothness_quadratic(
+        1.0, math.sqrt(1.0 + eps), 1.0 + eps, gamma, eps
+    )
 
 
 def test_safety_of_mean_and_spread_does_not_make_every_agent_safe() -> None:
-    """Proposition IV.1 uses that it does: two numbers with xbar^2 = 1 + eps/2 and ||x - xbar|| = eps/2 leave the region."""
+    """Proposition IV.1 uses that it does: two numbers with xbar^2 = 1 + eps/2 and ||x - xbar|| =
+    eps/2 leave the region."""
     eps = 0.5
     mean = math.sqrt(1.0 + eps / 2.0)
     x = mean + np.array([1.0, -1.0]) * eps / (2.0 * math.sqrt(2.0))
@@ -199,7 +239,9 @@ def norms_at(own: do.problems.PCA | do.problems.Procrustes, x: Array) -> tuple[f
     gradient = own.gradient(np.repeat(x[None], N, axis=0))
     product = x.T @ gradient
     symmetric = 0.5 * (product + product.swapaxes(-1, -2))
-    return float(np.linalg.norm(gradient, axis=(-2, -1)).max()), float(np.linalg.norm(symmetric, axis=(-2, -1)).max())
+    return float(np.linalg.norm(gradient, axis=(-2, -1)).max()), float(
+        np.linalg.norm(symmetric, axis=(-2, -1)).max()
+    )
 
 
 @pytest.mark.parametrize("boundary", [False, True])
@@ -251,7 +293,11 @@ def test_exact_suprema_are_attained_on_the_leading_eigenvectors(eps: float) -> N
 def test_sampled_suprema_lie_below_the_proved_ones_and_near_L() -> None:
     own = problem("procrustes")
     functions = do.problems.FunctionProblem(
-        lambda agents, x: own.value(x), lambda agents, x: own.gradient(x), Stiefel(D, R), N, stacked=True
+        lambda agents, x: own.value(x),
+        lambda agents, x: own.gradient(x),
+        Stiefel(D, R),
+        N,
+        stacked=True,
     )
     sampled, proved = theory.suprema(functions, 0.5), theory.suprema(own, 0.5)
     assert (sampled.kind, proved.kind) == ("sampled", "bound")

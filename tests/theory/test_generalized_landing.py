@@ -1,6 +1,8 @@
-"""The theory of paper 003, Sections 2 and 3: what holds, what fails as printed, and constants that hold instead.
+"""The theory of paper 003, Sections 2 and 3: what holds, what fails as printed, and constants that
+hold instead.
 
-B has the eigenvalues beta_1 >= ... >= beta_n, the region is ||h(x)||_F <= eps, h(x) = x^T B x - I, N = ||h||^2 / 2.
+B has the eigenvalues beta_1 >= ... >= beta_n, the region is ||h(x)||_F <= eps, h(x) = x^T B x - I,
+N = ||h||^2 / 2.
 """
 
 from __future__ import annotations
@@ -59,12 +61,16 @@ def singular_values(B: Array, x: Array) -> Array:
     return np.asarray(np.linalg.svd(np.array(basis).T, compute_uv=False))
 
 
-MATRICES = [matrix(scale, condition, seed) for seed, (scale, condition) in enumerate(product((0.01, 1.0, 100.0), (1.0, 9.0)))]
+MATRICES = [
+    matrix(scale, condition, seed)
+    for seed, (scale, condition) in enumerate(product((0.01, 1.0, 100.0), (1.0, 9.0)))
+]
 
 
 @pytest.mark.parametrize("name", ["psi-b", "psi-br", "riemannian"])
 def test_definition_2_1_and_proposition_2_2(name: str) -> None:
-    """Orthogonal to the normal space; zero exactly at critical points of the set; rho = 1 for the Riemannian gradient (7)."""
+    """Orthogonal to the normal space; zero exactly at critical points of the set; rho = 1 for the
+    Riemannian gradient (7)."""
     for B in MATRICES:
         rng = np.random.default_rng(7)
         for x in points(B, P, 20, 1):
@@ -76,12 +82,15 @@ def test_definition_2_1_and_proposition_2_2(name: str) -> None:
                 assert float((field * g).sum()) == pytest.approx(norm(field) ** 2, rel=1e-9)
         x = naive.polar(B, rng.standard_normal((N, P)))
         critical = B @ x @ sym(rng.standard_normal((P, P)))
-        assert norm(naive.DIRECTIONS[name](B, x, critical)) <= 1e-11 * norm(critical) * (1 + np.linalg.cond(B)) * norm(B)
+        assert norm(naive.DIRECTIONS[name](B, x, critical)) <= 1e-11 * norm(critical) * (
+            1 + np.linalg.cond(B)
+        ) * norm(B)
         assert norm(naive.DIRECTIONS[name](B, x, critical + rng.standard_normal(x.shape))) > 1e-4
 
 
 def test_proposition_3_1_fails_as_printed_and_holds_with_the_eigenvalues() -> None:
-    """C_h = 2 sqrt((1 + eps) beta_1) and 2 sqrt((1 - eps) beta_n); printed with kappa and 1 / kappa, which B = 100 I exceeds."""
+    """C_h = 2 sqrt((1 + eps) beta_1) and 2 sqrt((1 - eps) beta_n); printed with kappa and 1 /
+    kappa, which B = 100 I exceeds."""
     outside = 0
     for B in MATRICES:
         first, last = extremes(B)
@@ -92,7 +101,8 @@ def test_proposition_3_1_fails_as_printed_and_holds_with_the_eigenvalues() -> No
             outside += bool(found.max() > 2 * math.sqrt((1 + EPS) * first / last))
     assert outside > 60
     x = next(points(100 * np.eye(N), P, 1, 3))
-    assert singular_values(100 * np.eye(N), x).min() > 2 * math.sqrt((1 + EPS) * 1.0)  # above the printed upper bound
+    # above the printed upper bound
+    assert singular_values(100 * np.eye(N), x).min() > 2 * math.sqrt((1 + EPS) * 1.0)
 
 
 def test_proposition_3_2_fails_as_printed_by_two_and_holds_with_beta_1() -> None:
@@ -105,7 +115,10 @@ def test_proposition_3_2_fails_as_printed_by_two_and_holds_with_beta_1() -> None
         first, last = extremes(B)
         for x in points(B, P, 60, 5):
             g = rng.standard_normal(x.shape)
-            for field, rho in ((psi_b(B, x, g), 0.5 / ((1 + EPS) * first)), (psi_br(B, x, g), 0.5 * last / (1 + EPS))):
+            for field, rho in (
+                (psi_b(B, x, g), 0.5 / ((1 + EPS) * first)),
+                (psi_br(B, x, g), 0.5 * last / (1 + EPS)),
+            ):
                 assert float((field * g).sum()) >= rho * norm(field) ** 2 * (1 - 1e-9)
     x, g = np.linalg.qr(rng.standard_normal((N, N)))[0], rng.standard_normal((N, N))
     field = psi_b(np.eye(N), x, g)
@@ -115,9 +128,13 @@ def test_proposition_3_2_fails_as_printed_by_two_and_holds_with_beta_1() -> None
 
 
 def test_lemma_D1_is_half_of_what_the_line_has() -> None:
-    """n = p = 1, B = 1: N'' = 6 x^2 - 2 is 4 + 6 eps at the border, and beta_1 eps + 2 (1 + eps) kappa = 2 + 3 eps is printed."""
+    """n = p = 1, B = 1: N'' = 6 x^2 - 2 is 4 + 6 eps at the border, and beta_1 eps + 2 (1 + eps)
+    kappa = 2 + 3 eps is printed."""
     border, step = math.sqrt(1 + EPS), 1e-6
-    ends = [float(penalty_gradient(np.eye(1), np.full((1, 1), border + turn * step))[0, 0]) for turn in (1, -1)]
+    ends = [
+        float(penalty_gradient(np.eye(1), np.full((1, 1), border + turn * step))[0, 0])
+        for turn in (1, -1)
+    ]
     second = (ends[0] - ends[1]) / (2 * step)
     assert second == pytest.approx(4 + 6 * EPS, rel=1e-7)
     assert second == pytest.approx(2 * (EPS + 2 * (1 + EPS)), rel=1e-7)
@@ -134,14 +151,20 @@ def test_lemma_D1_is_half_of_what_the_line_has() -> None:
 def safe_bound(B: Array, x: Array, field: Array, penalty: float, constant: float) -> float:
     """eta(x) of Lemma 2.4 for a Lipschitz constant L_N."""
     pull, bend = penalty * norm(penalty_gradient(B, x)) ** 2, constant * norm(field) ** 2
-    return float((pull + math.sqrt(pull**2 + bend * max(EPS**2 - norm(gap(B, x)) ** 2, 0.0))) / bend)
+    return float(
+        (pull + math.sqrt(pull**2 + bend * max(EPS**2 - norm(gap(B, x)) ** 2, 0.0))) / bend
+    )
 
 
 def test_lemma_2_4_holds_with_the_repaired_constant_only() -> None:
-    """On the line at the border, f = 0: the step 2 / (omega L_N) leaves the region for the L_N of Lemma D.1."""
+    """On the line at the border, f = 0: the step 2 / (omega L_N) leaves the region for the L_N of
+    Lemma D.1."""
     line, border = np.eye(1), np.full((1, 1), math.sqrt(1 + EPS))
     pull = penalty_gradient(line, border)
-    ends = [border - safe_bound(line, border, pull, 1.0, constant) * pull for constant in (2 + 3 * EPS, 2 * (2 + 3 * EPS))]
+    ends = [
+        border - safe_bound(line, border, pull, 1.0, constant) * pull
+        for constant in (2 + 3 * EPS, 2 * (2 + 3 * EPS))
+    ]
     assert abs(float(ends[0][0, 0] ** 2 - 1)) == pytest.approx(0.7245, abs=1e-4)
     assert abs(float(ends[1][0, 0] ** 2 - 1)) < EPS
     rng, left = np.random.default_rng(8), 0
@@ -150,8 +173,13 @@ def test_lemma_2_4_holds_with_the_repaired_constant_only() -> None:
         for x in points(B, P, 150, 9):
             penalty = 10.0 ** rng.uniform(-1, 1)
             field = naive.landing_field(B, x, rng.standard_normal(x.shape), penalty)
-            printed, repaired = EPS * first + 2 * (1 + EPS) * first / last, 2 * first * (2 + 3 * EPS)
-            left += norm(gap(B, x - safe_bound(B, x, field, penalty, printed) * field)) > EPS * (1 + 1e-9)
+            printed, repaired = (
+                EPS * first + 2 * (1 + EPS) * first / last,
+                2 * first * (2 + 3 * EPS),
+            )
+            left += norm(gap(B, x - safe_bound(B, x, field, penalty, printed) * field)) > EPS * (
+                1 + 1e-9
+            )
             for share in (0.25, 0.5, 0.75, 1.0):  # the whole segment stays inside
                 end = x - share * safe_bound(B, x, field, penalty, repaired) * field
                 assert norm(gap(B, end)) <= EPS * (1 + 1e-9)
@@ -159,22 +187,34 @@ def test_lemma_2_4_holds_with_the_repaired_constant_only() -> None:
 
 
 def test_lemma_2_5_with_the_square_of_C_h() -> None:
-    """eta(x) >= min(eps / (sqrt(2 L_N) C_Psi), omega Cbar^2 eps^2 / (L_N (C_Psi^2 + omega^2 C_h^2 eps^2))).
+    """eta(x) >= min(eps / (sqrt(2 L_N) C_Psi), omega Cbar^2 eps^2 / (L_N (C_Psi^2 + omega^2 C_h^2
+    eps^2))).
 
     The paper prints C_h for C_h^2, which is more than eta(x) for large beta_1.
     """
     printed_fails, rng = 0, np.random.default_rng(10)
     for B in MATRICES:
         first, last = extremes(B)
-        constant, upper, lower = 2 * first * (2 + 3 * EPS), 4 * (1 + EPS) * first, 4 * (1 - EPS) * last
+        constant, upper, lower = (
+            2 * first * (2 + 3 * EPS),
+            4 * (1 + EPS) * first,
+            4 * (1 - EPS) * last,
+        )
         for x in points(B, P, 60, 11):
             for penalty in (0.01, 1.0, 100.0):
                 field = psi_b(B, x, rng.standard_normal(x.shape))
-                bound, found = norm(field), safe_bound(B, x, field + penalty * penalty_gradient(B, x), penalty, constant)
+                bound, found = (
+                    norm(field),
+                    safe_bound(B, x, field + penalty * penalty_gradient(B, x), penalty, constant),
+                )
 
-                wide = [bound**2 + penalty**2 * square * EPS**2 for square in (upper, math.sqrt(upper))]
+                wide = [
+                    bound**2 + penalty**2 * square * EPS**2 for square in (upper, math.sqrt(upper))
+                ]
                 flat = EPS / (math.sqrt(2 * constant) * bound)
-                repaired, printed = (min(flat, penalty * lower * EPS**2 / (constant * one)) for one in wide)
+                repaired, printed = (
+                    min(flat, penalty * lower * EPS**2 / (constant * one)) for one in wide
+                )
                 assert found >= repaired * (1 - 1e-9)
                 printed_fails += found < printed * (1 - 1e-9)
     assert printed_fails > 0
@@ -189,26 +229,34 @@ def multiplier(B: Array, x: Array, g: Array) -> Array:
 def augmented(A: Array, B: Array, x: Array, beta: float) -> float:
     """Fletcher's augmented Lagrangian (9) of f = -tr(x^T A x) / 2."""
     h = gap(B, x)
-    return float(-0.5 * (x * (A @ x)).sum() - (h * multiplier(B, x, -A @ x)).sum() + beta * (h * h).sum())
+    return float(
+        -0.5 * (x * (A @ x)).sum() - (h * multiplier(B, x, -A @ x)).sum() + beta * (h * h).sum()
+    )
 
 
 def test_lemma_2_6_fails_as_printed_on_the_line() -> None:
-    """f = a x^2 / 2 and B = 1: lambda is constant, C_lambda = 0, and L' Lambda = 2 beta omega N'^2, N'^2 = 4 x^2 h^2.
+    """f = a x^2 / 2 and B = 1: lambda is constant, C_lambda = 0, and L' Lambda = 2 beta omega N'^2,
+    N'^2 = 4 x^2 h^2.
 
-    With the printed beta = rho / (4 C_h^2 omega) that is rho/2 h^2 times 4 x^2 / C_h^2, below 1 inside the region. The proof bounds
+    With the printed beta = rho / (4 C_h^2 omega) that is rho/2 h^2 times 4 x^2 / C_h^2, below 1
+    inside the region. The proof bounds
     ||grad N|| from below by C_h ||h||, which bounds it from above: Cbar_h ||h|| does it.
     """
     rho, penalty, upper, lower = 0.7, 3.0, 2 * math.sqrt(1 + EPS), 2 * math.sqrt(1 - EPS)
     for square in (1 - EPS, 1.0 + 0.3 * EPS):
         x = math.sqrt(square)
         h, slope = square - 1, 2 * x * (square - 1)
-        found = {beta: 2 * beta * penalty * slope**2 for beta in (rho / (4 * upper**2 * penalty), rho / (4 * lower**2 * penalty))}
+        found = {
+            beta: 2 * beta * penalty * slope**2
+            for beta in (rho / (4 * upper**2 * penalty), rho / (4 * lower**2 * penalty))
+        }
         printed, repaired = found.values()
         assert printed < rho / 2 * h**2 <= repaired * (1 + 1e-12)
 
 
 def constants(A: Array, B: Array, penalty: float) -> tuple[float, float]:
-    """rho of Proposition 3.2 and the beta of Lemma 2.6, repaired so that omega^2 ||h||^2 is on its right as Theorem 2.7 uses it.
+    """rho of Proposition 3.2 and the beta of Lemma 2.6, repaired so that omega^2 ||h||^2 is on its
+    right as Theorem 2.7 uses it.
 
     C_lambda is twice the largest of finite differences.
     """
@@ -217,16 +265,22 @@ def constants(A: Array, B: Array, penalty: float) -> tuple[float, float]:
     for x in points(B, P, 60, 13):
         v = rng.standard_normal(x.shape)
         v *= 1e-6 / norm(v)
-        slopes.append(norm(multiplier(B, x + v, -A @ (x + v)) - multiplier(B, x - v, -A @ (x - v))) / 2e-6)
+        slopes.append(
+            norm(multiplier(B, x + v, -A @ (x + v)) - multiplier(B, x - v, -A @ (x - v))) / 2e-6
+        )
     steep, rho = 2 * max(slopes), 0.5 / ((1 + EPS) * first)
     upper, lower = 2 * math.sqrt((1 + EPS) * first), 2 * math.sqrt((1 - EPS) * last)
-    return rho, (rho * penalty**2 / 4 + penalty * upper * steep / 2 + steep**2 / rho) / (penalty * lower**2)
+    return rho, (rho * penalty**2 / 4 + penalty * upper * steep / 2 + steep**2 / rho) / (
+        penalty * lower**2
+    )
 
 
 def test_lemma_2_6_repaired_and_theorem_2_7() -> None:
-    """The merit function falls by eta rho / 4 (||Psi||^2 + omega^2 ||h||^2) an iteration, so K times the mean is bounded.
+    """The merit function falls by eta rho / 4 (||Psi||^2 + omega^2 ||h||^2) an iteration, so K
+    times the mean is bounded.
 
-    L_L of Proposition 2.3 is measured; it needs 2 beta L_N where L_N is printed, since beta ||h||^2 = 2 beta N.
+    L_L of Proposition 2.3 is measured; it needs 2 beta L_N where L_N is printed, since beta
+    ||h||^2 = 2 beta N.
     """
     penalty = 1.0
     A, B = matrix(1.0, 5.0, 14), matrix(1.0, 4.0, 15)
@@ -235,17 +289,26 @@ def test_lemma_2_6_repaired_and_theorem_2_7() -> None:
         g = -A @ x
         field = naive.landing_field(B, x, g, penalty)
         unit = field * (1e-6 / norm(field))
-        slope = (augmented(A, B, x + unit, beta) - augmented(A, B, x - unit, beta)) / 2e-6 * norm(field)
-        assert slope >= rho / 2 * (norm(psi_b(B, x, g)) ** 2 + penalty**2 * norm(gap(B, x)) ** 2) * (1 - 1e-6)
+        slope = (
+            (augmented(A, B, x + unit, beta) - augmented(A, B, x - unit, beta)) / 2e-6 * norm(field)
+        )
+        assert slope >= rho / 2 * (
+            norm(psi_b(B, x, g)) ** 2 + penalty**2 * norm(gap(B, x)) ** 2
+        ) * (1 - 1e-6)
     x = next(points(B, P, 1, 17))
-    step = rho / (2 * 4 * beta * 2 * extremes(B)[0] * (2 + 3 * EPS) * max(1.0, 4 * (1 + EPS) * extremes(B)[0]))
+    step = rho / (
+        2 * 4 * beta * 2 * extremes(B)[0] * (2 + 3 * EPS) * max(1.0, 4 * (1 + EPS) * extremes(B)[0])
+    )
     values, sums = [augmented(A, B, x, beta)], np.zeros(2)
     for _ in range(3000):
         g = -A @ x
         squares = np.array([norm(psi_b(B, x, g)) ** 2, norm(gap(B, x)) ** 2])
         x = x - step * naive.landing_field(B, x, g, penalty)
         values.append(augmented(A, B, x, beta))
-        assert values[-2] - values[-1] >= step * rho / 4 * (squares[0] + penalty**2 * squares[1]) - 1e-13
+        assert (
+            values[-2] - values[-1]
+            >= step * rho / 4 * (squares[0] + penalty**2 * squares[1]) - 1e-13
+        )
         sums += squares
     fall = 4 * (values[0] - values[-1]) / (step * rho)
     assert sums[0] <= fall
@@ -253,15 +316,21 @@ def test_lemma_2_6_repaired_and_theorem_2_7() -> None:
 
 
 def test_proposition_2_3_needs_twice_beta_of_the_penalty() -> None:
-    """f = a x^2 / 2 and B = 1: L = 2 beta N + a constant, of smoothness 2 beta L_N; L_N is printed."""
+    """f = a x^2 / 2 and B = 1: L = 2 beta N + a constant, of smoothness 2 beta L_N; L_N is
+    printed."""
     A, B, beta, step = -np.eye(1), np.eye(1), 50.0, 1e-4
     x = math.sqrt(1 + EPS)
-    left, middle, right = (augmented(A, B, np.full((1, 1), one), beta) for one in (x - step, x, x + step))
-    assert (left + right - 2 * middle) / step**2 == pytest.approx(2 * beta * (4 + 6 * EPS), rel=1e-6)
+    left, middle, right = (
+        augmented(A, B, np.full((1, 1), one), beta) for one in (x - step, x, x + step)
+    )
+    assert (left + right - 2 * middle) / step**2 == pytest.approx(
+        2 * beta * (4 + 6 * EPS), rel=1e-6
+    )
 
 
 def test_psi_br_is_a_riemannian_gradient() -> None:
-    """Appendix E: in the canonical metric of St(n, p), carried over by x = B^{-1/2} y, at points of the set."""
+    """Appendix E: in the canonical metric of St(n, p), carried over by x = B^{-1/2} y, at points of
+    the set."""
     rng = np.random.default_rng(18)
     for B in MATRICES[:4]:
         root = scipy.linalg.sqrtm(B).real
@@ -275,9 +344,12 @@ def test_psi_br_is_a_riemannian_gradient() -> None:
 
 
 def test_proposition_3_3_needs_omega_and_holds_repaired() -> None:
-    """The variance of the field over all triples of five samples grows as omega^2, which the printed bound does not have."""
+    """The variance of the field over all triples of five samples grows as omega^2, which the
+    printed bound does not have."""
     rng = np.random.default_rng(19)
-    samples = [sym(matrix(1.0, 4.0, seed) + 0.3 * sym(rng.standard_normal((N, N)))) for seed in range(5)]
+    samples = [
+        sym(matrix(1.0, 4.0, seed) + 0.3 * sym(rng.standard_normal((N, N)))) for seed in range(5)
+    ]
     slopes = [sym(rng.standard_normal((N, N))) for _ in range(5)]
     B, A = np.mean(samples, axis=0), np.mean(slopes, axis=0)
     first, last = extremes(B)
@@ -287,26 +359,46 @@ def test_proposition_3_3_needs_omega_and_holds_repaired() -> None:
     reach, left = (1 + EPS) / last, 0
     for penalty, x in product((0.1, 1.0, 100.0), list(points(B, P, 6, 20))):
         mean = naive.landing_field(B, x, A @ x, penalty)
-        fields = [naive.sampled_field(one, two, x, slope @ x, penalty) for slope, one, two in product(slopes, samples, samples)]
+        fields = [
+            naive.sampled_field(one, two, x, slope @ x, penalty)
+            for slope, one, two in product(slopes, samples, samples)
+        ]
         found = float(np.mean([norm(field - mean) ** 2 for field in fields]))
         noise = float(np.mean([norm((slope - A) @ x) ** 2 for slope in slopes]))
         turn = float(np.linalg.norm(A @ x @ x.T, 2) ** 2)
         printed = noise * largest**2 * reach**2
-        printed += spread * reach * (4 * turn * (largest + first**2) + reach * spread + EPS + (1 + EPS) ** 2)
+        printed += (
+            spread
+            * reach
+            * (4 * turn * (largest + first**2) + reach * spread + EPS + (1 + EPS) ** 2)
+        )
         left += found > printed
-        repaired = 8 * (noise * largest**2 * reach**2 + spread * reach * turn * (largest + first**2))
-        repaired += 8 * penalty**2 * spread * reach * (EPS**2 + reach**2 * spread + first / last * (1 + EPS) ** 2)
+        repaired = 8 * (
+            noise * largest**2 * reach**2 + spread * reach * turn * (largest + first**2)
+        )
+        repaired += (
+            8
+            * penalty**2
+            * spread
+            * reach
+            * (EPS**2 + reach**2 * spread + first / last * (1 + EPS) ** 2)
+        )
         assert found <= repaired
     assert left >= 6
 
 
 @pytest.mark.slow
 def test_theorem_2_8_on_means_over_seeds() -> None:
-    """With eta_k = eta_0 / sqrt(1 + k) the sums of eta_k ||Psi||^2 and eta_k ||h||^2, which the proof bounds, grow as log K."""
+    """With eta_k = eta_0 / sqrt(1 + k) the sums of eta_k ||Psi||^2 and eta_k ||h||^2, which the
+    proof bounds, grow as log K."""
     rng = np.random.default_rng(21)
     first = rng.standard_normal((300, 4))
-    problem = do.problems.CCA([first], [first[:, :3] * (1.0, 0.5, 0.2) + 0.4 * rng.standard_normal((300, 3))], 2)
-    method = do.GeneralizedLanding(step_size="diminishing:initial=0.1", penalty=1.0, batch_size=10, covariance="sampled")
+    problem = do.problems.CCA(
+        [first], [first[:, :3] * (1.0, 0.5, 0.2) + 0.4 * rng.standard_normal((300, 3))], 2
+    )
+    method = do.GeneralizedLanding(
+        step_size="diminishing:initial=0.1", penalty=1.0, batch_size=10, covariance="sampled"
+    )
     sums = np.zeros((2, 1024))
     for seed in range(4):
         states = set_up(problem, method, seed=seed, comm="serial").states()
@@ -320,12 +412,18 @@ def test_theorem_2_8_on_means_over_seeds() -> None:
 
 
 @pytest.mark.parametrize("factor", [0.25, 0.5, 1.0, 2.0, 4.0, 8.0])
-@pytest.mark.parametrize(("direction", "step", "penalty"), [("psi-b", 200.0, 0.1), ("psi-br", 0.01, 1e5)])
-def test_published_steps_of_figure_2_diverge(direction: Direction, step: float, penalty: float, factor: float) -> None:
-    """Appendix B's eta, with all factors of its grid, and omega, without safe steps; h is multiplied by 1 - 4 eta omega s^2, s the
-    singular values of B x."""
+@pytest.mark.parametrize(
+    ("direction", "step", "penalty"), [("psi-b", 200.0, 0.1), ("psi-br", 0.01, 1e5)]
+)
+def test_published_steps_of_figure_2_diverge(
+    direction: Direction, step: float, penalty: float, factor: float
+) -> None:
+    """Appendix B's eta, with all factors of its grid, and omega, without safe steps; h is
+    multiplied by 1 - 4 eta omega s^2, s the singular values of B x."""
     settings = do.problems.GEVPSettings(dimension=60, rank=30, condition=100.0)
-    method = do.GeneralizedLanding(direction=direction, step_size=factor * step, penalty=penalty, safe=False)
+    method = do.GeneralizedLanding(
+        direction=direction, step_size=factor * step, penalty=penalty, safe=False
+    )
     with pytest.warns(RuntimeWarning, match="diverged"):
         result = do.solve(settings.problem(1, 0), method, iterations=60, seed=0)
     assert result.status == "diverged"

@@ -22,7 +22,11 @@ PENALTY = 3.0
 def problem(name: str) -> do.problems.PCA | do.problems.Procrustes:
     rng = np.random.default_rng(8)
     A = rng.standard_normal((N, 20, D)) * np.linspace(2.0, 0.5, D)
-    return do.problems.PCA(A, R) if name == "pca" else do.problems.Procrustes(A, rng.standard_normal((N, R, 20)))
+    return (
+        do.problems.PCA(A, R)
+        if name == "pca"
+        else do.problems.Procrustes(A, rng.standard_normal((N, R, 20)))
+    )
 
 
 @pytest.mark.parametrize("name", ["pca", "procrustes"])
@@ -52,12 +56,22 @@ def test_solution_of_pca_spans_the_leading_eigenspace() -> None:
 
 
 def test_one_agent_converges_like_gradient_descent_in_the_tangent_space() -> None:
-    """For one agent and r = 1 the landing field's Jacobian has the eigenvalues (c_1 - c_j)/2 and 2 lam."""
+    """For one agent and r = 1 the landing field's Jacobian has the eigenvalues (c_1 - c_j)/2 and 2
+    lam."""
     C = np.diag([5.0, 3.0, 1.0])
     own = do.problems.PCA(np.linalg.cholesky(C).T[None] * np.sqrt(3.0), 1)
     jacobian = landing_jacobian(own, np.eye(3)[None, :, :1], np.array([PENALTY]))[0]
-    np.testing.assert_allclose(np.sort(np.linalg.eigvals(jacobian)), [1.0, 2.0, 2.0 * PENALTY], atol=1e-12)
-    rate = local_rate(own, np.ones((1, 1)), np.eye(3)[:, :1], np.array([0.1]), np.array([PENALTY]), "combine-then-adapt")
+    np.testing.assert_allclose(
+        np.sort(np.linalg.eigvals(jacobian)), [1.0, 2.0, 2.0 * PENALTY], atol=1e-12
+    )
+    rate = local_rate(
+        own,
+        np.ones((1, 1)),
+        np.eye(3)[:, :1],
+        np.array([0.1]),
+        np.array([PENALTY]),
+        "combine-then-adapt",
+    )
     assert rate.rate == pytest.approx(0.9, abs=1e-12)
     assert rate.symmetries == 0
 
@@ -68,7 +82,14 @@ def check_rate(own: Any, method: Any, W: Any, order: Order | None, symmetries: i
         trackers.append(np.linalg.norm(state.tracker))
         if trackers[-1] < 1e-10 * trackers[0]:
             break
-    predicted = local_rate(own, W, solution(own, state.x.mean(0)), state.step_size, state.penalty, *([order] if order else []))
+    predicted = local_rate(
+        own,
+        W,
+        solution(own, state.x.mean(0)),
+        state.step_size,
+        state.penalty,
+        *([order] if order else []),
+    )
     assert predicted.symmetries == symmetries
     tail = np.log(trackers[len(trackers) // 2 :])
     assert trackers[-1] < 1e-5 * trackers[0]
@@ -80,7 +101,13 @@ def check_rate(own: Any, method: Any, W: Any, order: Order | None, symmetries: i
 @pytest.mark.parametrize("order", ["combine-then-adapt", "adapt-then-combine"])
 @pytest.mark.parametrize(("name", "symmetries"), [("pca", 1), ("procrustes", 0)])
 def test_predicted_rate_is_measured(name: str, symmetries: int, order: Order) -> None:
-    check_rate(problem(name), do.DRFGT(step_size="constant", order=order), tp.metropolis_weights(tp.path(N)), order, symmetries)
+    check_rate(
+        problem(name),
+        do.DRFGT(step_size="constant", order=order),
+        tp.metropolis_weights(tp.path(N)),
+        order,
+        symmetries,
+    )
 
 
 @pytest.mark.parametrize(("name", "symmetries"), [("pca", 1), ("procrustes", 0)])

@@ -1,4 +1,5 @@
-"""The merit function: its gradient by Taylor slopes, its descent and the bounds of Theorem IV.7 along runs."""
+"""The merit function: its gradient by Taylor slopes, its descent and the bounds of Theorem IV.7
+along runs."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ N, D, R = 5, 6, 2
 GAMMA = 7.0
 
 
-def problem(name: str) -> do.problems.PCA | do.problems.Procrustes | do.problems.FunctionProblem[Stiefel]:
+def problem(
+    name: str,
+) -> do.problems.PCA | do.problems.Procrustes | do.problems.FunctionProblem[Stiefel]:
     rng = np.random.default_rng(5)
     A = rng.standard_normal((N, 8, D))
     if name == "pca":
@@ -25,11 +28,17 @@ def problem(name: str) -> do.problems.PCA | do.problems.Procrustes | do.problems
     if name == "procrustes":
         return do.problems.Procrustes(A, rng.standard_normal((N, R, 8)))
     return do.problems.FunctionProblem(
-        lambda agents, x: (x**4).sum((-2, -1)) / 4.0, lambda agents, x: x**3, Stiefel(D, R), N, stacked=True
+        lambda agents, x: (x**4).sum((-2, -1)) / 4.0,
+        lambda agents, x: x**3,
+        Stiefel(D, R),
+        N,
+        stacked=True,
     )
 
 
-def value(own: do.problems.PCA | do.problems.Procrustes | do.problems.FunctionProblem[Stiefel], x: Array) -> float:
+def value(
+    own: do.problems.PCA | do.problems.Procrustes | do.problems.FunctionProblem[Stiefel], x: Array
+) -> float:
     points = np.repeat(x[None], N, axis=0)
     return merit(x, float(own.value(points).mean()), own.gradient(points).mean(0), GAMMA)
 
@@ -65,8 +74,12 @@ def test_metric_is_the_merit_function_at_the_mean() -> None:
     result = do.solve(own, do.DRFGT(), W, iterations=7, record_every=7, metrics=[Merit(GAMMA)])
     mean = result.x.mean(0)
     assert result.row.values["merit"] == pytest.approx(value(own, mean), rel=1e-12)
-    assert result.row.values["consensus_square"] == pytest.approx(((result.x - mean) ** 2).sum(), rel=1e-12)
-    assert result.row.values["mean_tracker_square"] == pytest.approx((result.state.tracker.mean(0) ** 2).sum(), rel=1e-12)
+    assert result.row.values["consensus_square"] == pytest.approx(
+        ((result.x - mean) ** 2).sum(), rel=1e-12
+    )
+    assert result.row.values["mean_tracker_square"] == pytest.approx(
+        (result.state.tracker.mean(0) ** 2).sum(), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("name", ["pca", "procrustes"])

@@ -1,4 +1,5 @@
-"""The command prints the numbers of the library and explains mistakes on the error stream; its page runs as written."""
+"""The command prints the numbers of the library and explains mistakes on the error stream; its page
+runs as written."""
 
 from __future__ import annotations
 
@@ -33,7 +34,11 @@ def rows(text: str) -> dict[str, list[str]]:
 
 
 def printed_numbers(text: str) -> dict[str, float]:
-    return {name: float(cells[0]) for name, cells in rows(text).items() if re.fullmatch(r"[-+.e\d]+", cells[0])}
+    return {
+        name: float(cells[0])
+        for name, cells in rows(text).items()
+        if re.fullmatch(r"[-+.e\d]+", cells[0])
+    }
 
 
 def test_measures(capsys: Capsys) -> None:
@@ -58,14 +63,18 @@ def test_comparison_has_every_rule_and_the_optimised_one_is_best(capsys: Capsys)
     assert main("ring:8", compare=True, order="adapt-then-combine") == 0
     out = capsys.readouterr().out
     printed = rows(out)
-    assert set(printed) == {name for name in topologies.available_weights() if "auto" not in name} | {"tracking"}
+    assert set(printed) == {
+        name for name in topologies.available_weights() if "auto" not in name
+    } | {"tracking"}
     iterations = {name: float(cells[-1]) for name, cells in printed.items() if cells[-1] != "-"}
     assert min(iterations, key=lambda name: iterations[name]) == "tracking"
     assert "local-degree: W has the eigenvalue -1" in out
 
 
 @pytest.mark.slow
-def test_tables_fit_80_columns_and_cut_no_number(capsys: Capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_fit_80_columns_and_cut_no_number(
+    capsys: Capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
     texts = {}
     for columns in ("200", "80", "40"):
         monkeypatch.setenv("COLUMNS", columns)
@@ -74,12 +83,19 @@ def test_tables_fit_80_columns_and_cut_no_number(capsys: Capsys, monkeypatch: py
             texts[columns, words[0]] = capsys.readouterr().out
     for graph in ("ring:4", "ring:10", "one_peer_exponential:16"):
         assert max(map(len, texts["80", graph].splitlines())) <= 80
-        numbers = [re.findall(r"[-+]?\d[\d.e+-]*", texts[columns, graph]) for columns in ("200", "80", "40")]
+        numbers = [
+            re.findall(r"[-+]?\d[\d.e+-]*", texts[columns, graph])
+            for columns in ("200", "80", "40")
+        ]
         assert numbers[0] == numbers[1] == numbers[2]
 
 
-@pytest.mark.parametrize("rule", ["metropolis", "best-constant", pytest.param("fdla", marks=pytest.mark.slow)])
-def test_measures_do_not_depend_on_the_numbers_of_the_agents(rule: str, tmp_path: Path, capsys: Capsys) -> None:
+@pytest.mark.parametrize(
+    "rule", ["metropolis", "best-constant", pytest.param("fdla", marks=pytest.mark.slow)]
+)
+def test_measures_do_not_depend_on_the_numbers_of_the_agents(
+    rule: str, tmp_path: Path, capsys: Capsys
+) -> None:
     """Of a graph without symmetries; curvatures that go by the numbers say so."""
     matrix = topologies.adjacency(topologies.florentine_families()).toarray()
     found = []
@@ -96,14 +112,24 @@ def test_measures_do_not_depend_on_the_numbers_of_the_agents(rule: str, tmp_path
 
 
 def test_attributes_that_are_not_read_are_named(tmp_path: Path, capsys: Capsys) -> None:
-    (tmp_path / "a.csv").write_text("from,to,km\nBerlin,Hamburg,289\nHamburg,Bremen,126\nBremen,Berlin,400\n")
+    (tmp_path / "a.csv").write_text(
+        "from,to,km\nBerlin,Hamburg,289\nHamburg,Bremen,126\nBremen,Berlin,400\n"
+    )
     (tmp_path / "b.txt").write_text("a b 3\nb c 2\nc a 1\n")
     np.save(tmp_path / "c.npy", 2.0 * topologies.adjacency(topologies.ring(4)).toarray())
     np.save(tmp_path / "d.npy", topologies.adjacency(topologies.ring(4)).toarray())
-    for graph, name in (("file:a.csv", "km"), ("digraph:a.csv", "km"), ("file:b.txt", "column 3"), ("file:c.npy", "weight")):
+    for graph, name in (
+        ("file:a.csv", "km"),
+        ("digraph:a.csv", "km"),
+        ("file:b.txt", "column 3"),
+        ("file:c.npy", "weight"),
+    ):
         kind, _, path = graph.partition(":")
         assert main(f"{kind}:{tmp_path / path}") == 0
-        assert f"edge attribute {name} is not read: all edges count the same\n" in capsys.readouterr().out
+        assert (
+            f"edge attribute {name} is not read: all edges count the same\n"
+            in capsys.readouterr().out
+        )
     assert main(f"file:{tmp_path / 'd.npy'}") == 0
     assert "is not read" not in capsys.readouterr().out
 
@@ -114,7 +140,11 @@ def test_long_computations_are_named(monkeypatch: pytest.MonkeyPatch, capsys: Ca
         monkeypatch.setattr(progress, name, 0.0)
     assert command(["karate_club", "--weights", "fmmc"]) == 0
     printed = capsys.readouterr()
-    assert re.search(r"^computing: fastest weights of 34 agents and 78 edges \(\d+ s\)$", printed.err, re.MULTILINE)
+    assert re.search(
+        r"^computing: fastest weights of 34 agents and 78 edges \(\d+ s\)$",
+        printed.err,
+        re.MULTILINE,
+    )
     assert "computing" not in printed.out
     assert progress.LOG.handlers == []
 
@@ -143,18 +173,43 @@ def test_figures_are_written_with_fonts_that_publishers_take(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("graph", "options", "said"),
     [
-        ("one_peer_exponential:16", {"plot": Path("x.png")}, "--plot has no effect with a sequence of graphs"),
-        ("one_peer_exponential:16", {"weights": "metropolis"}, "has its own weights, and not 'metropolis'"),
+        (
+            "one_peer_exponential:16",
+            {"plot": Path("x.png")},
+            "--plot has no effect with a sequence of graphs",
+        ),
+        (
+            "one_peer_exponential:16",
+            {"weights": "metropolis"},
+            "has its own weights, and not 'metropolis'",
+        ),
         ("ring:6", {"compare": True, "plot": Path("x.png")}, "--plot has no effect with compare"),
-        ("ring:6", {"weights": "metropolis", "self_weight": 0.5}, "--self-weight has no effect with metropolis weights"),
-        ("ring:200", {"curvatures": (0.1, 1.0)}, "--curvatures has no effect with more than 100 agents"),
+        (
+            "ring:6",
+            {"weights": "metropolis", "self_weight": 0.5},
+            "--self-weight has no effect with metropolis weights",
+        ),
+        (
+            "ring:200",
+            {"curvatures": (0.1, 1.0)},
+            "--curvatures has no effect with more than 100 agents",
+        ),
         ("ring:6", {"plot": Path("missing/x.png")}, "x.png: No such file or directory"),
         ("ring:6", {"plot": Path("x.nothing")}, "must end in .png, .svg or .pdf"),
-        ("my/lesmis.graphml", {}, "for a file write file:my/lesmis.graphml, or digraph:my/lesmis.graphml"),
+        (
+            "my/lesmis.graphml",
+            {},
+            "for a file write file:my/lesmis.graphml, or digraph:my/lesmis.graphml",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_a_line_without_a_table(
-    graph: str, options: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+    graph: str,
+    options: dict[str, Any],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capsys,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(graph, **options) == 2
@@ -171,7 +226,9 @@ def test_a_file_that_is_missing_is_named(capsys: Capsys, tmp_path: Path) -> None
         (f"{tmp_path}/raods.txt", ".*; did you mean 'roads.txt'\\?"),
     ):
         assert command([f"file:{file}"]) == 2
-        assert re.fullmatch(f"decentorth graph: no such file: {file}{rest}\n", capsys.readouterr().err)
+        assert re.fullmatch(
+            f"decentorth graph: no such file: {file}{rest}\n", capsys.readouterr().err
+        )
 
 
 def test_missing_matplotlib_is_named_before_anything_is_computed(
@@ -179,7 +236,10 @@ def test_missing_matplotlib_is_named_before_anything_is_computed(
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main("no_graph:6", plot=tmp_path / "x.png") == 2
-    said = 'decentorth graph: figures need matplotlib: pip install "decentorth[plot]", or leave --plot out\n'
+    said = (
+        'decentorth graph: figures need matplotlib: pip install "decentorth[plot]", or leave '
+        "--plot out\n"
+    )
     assert capsys.readouterr() == ("", said)
     assert not list(tmp_path.iterdir())
 
@@ -196,17 +256,28 @@ def test_counts_are_whole_numbers(flag: str, capsys: Capsys) -> None:
 @pytest.mark.parametrize("words", [[], ["--weights", "uniform"]])
 def test_no_graph_is_answered_with_what_to_type(words: list[str], capsys: Capsys) -> None:
     assert command(words) == 2
-    assert capsys.readouterr() == ("", "decentorth graph: give a graph, as in: decentorth graph ring:10\n")
+    assert capsys.readouterr() == (
+        "",
+        "decentorth graph: give a graph, as in: decentorth graph ring:10\n",
+    )
 
 
 def test_a_closed_output_is_one_line_and_a_graph_of_one_agent_none() -> None:
     line = f"{sys.executable} -m topologies ring:1"
     closed, whole = (
-        subprocess.run(["sh", "-c", words], capture_output=True, text=True, check=False, env={"PYTHONPATH": str(ROOT)})
+        subprocess.run(
+            ["sh", "-c", words],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={"PYTHONPATH": str(ROOT)},
+        )
         for words in (f"{line} >&-", line)
     )
     assert closed.returncode == 1
-    assert closed.stderr == "decentorth graph: cannot write to standard output (Bad file descriptor)\n"
+    assert (
+        closed.stderr == "decentorth graph: cannot write to standard output (Bad file descriptor)\n"
+    )
     assert (whole.returncode, whole.stderr) == (0, "")
 
 
@@ -214,10 +285,16 @@ TEXT = (ROOT / "docs" / "topologies.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow_cases(
-    "python -m topologies ring:10 --compare", "python -m topologies ring:10 --weights metropolis --plot ring.png"
+    "python -m topologies ring:10 --compare",
+    "python -m topologies ring:10 --weights metropolis --plot ring.png",
 )
-@pytest.mark.parametrize("line", [line for block in re.findall(r"```\n(.*?)```", TEXT, re.S) for line in block.splitlines()])
-def test_commands_of_the_page_run(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [line for block in re.findall(r"```\n(.*?)```", TEXT, re.S) for line in block.splitlines()],
+)
+def test_commands_of_the_page_run(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     words = shlex.split(line)
     assert words[:3] == ["python", "-m", "topologies"]
@@ -228,7 +305,12 @@ def test_commands_of_the_page_run(line: str, tmp_path: Path, monkeypatch: pytest
 
 def test_names_on_the_page_exist() -> None:
     assert [name for name in re.findall(r"`(\w+)\(", TEXT) if not hasattr(topologies, name)] == []
-    for name in re.findall(r"`((?:random_matching|random_gossip|link_failures|periodic|one_peer_exponential)[:@][^`]+)`", TEXT):
-        assert topologies.sequence_from_name(name).n == (20 if "4x5" in name else 16 if "16" in name else 10)
+    for name in re.findall(
+        r"`((?:random_matching|random_gossip|link_failures|periodic|one_peer_exponential)[:@][^`]+)`",
+        TEXT,
+    ):
+        assert topologies.sequence_from_name(name).n == (
+            20 if "4x5" in name else 16 if "16" in name else 10
+        )
     rules = re.findall(r"`weights_from_name.*?`: (.*?), each also", TEXT, re.S)[0]
     assert {*re.findall(r"`([a-z-]+)`", rules)} <= {*topologies.available_weights()}

@@ -47,9 +47,14 @@ def test_a_limit_of_the_address_space_counts() -> None:
 
 @pytest.mark.parametrize(
     ("limit", "used", "idle"),
-    [("memory.max", "memory.current", "inactive_file"), ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")],
+    [
+        ("memory.max", "memory.current", "inactive_file"),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    ],
 )
-def test_a_control_group_leaves_its_limit_but_what_is_in_use(limit: str, used: str, idle: str, tmp_path: Path) -> None:
+def test_a_control_group_leaves_its_limit_but_what_is_in_use(
+    limit: str, used: str, idle: str, tmp_path: Path
+) -> None:
     (tmp_path / limit).write_text("1000\n")
     (tmp_path / used).write_text("700\n")
     (tmp_path / "memory.stat").write_text(f"anon 600\n{idle} 100\n")
@@ -72,12 +77,20 @@ def test_a_control_group_leaves_its_limit_but_what_is_in_use(limit: str, used: s
         (do.problems.HEVPSettings(dimension=10**6), 1),
         (do.problems.HSPPSettings(points=10**7), 1),
         (do.problems.UltraESettings(entities=10**12), 1),
-        (do.problems.PCASettings(data="synthetic", samples=1, dimension=20_000, rank=10_000), 20_000),  # the points: 96 TB
+        # the points: 96 TB
+        (
+            do.problems.PCASettings(data="synthetic", samples=1, dimension=20_000, rank=10_000),
+            20_000,
+        ),
     ],
 )
-def test_data_and_points_that_do_not_fit_are_refused_before_they_are_made(settings: Any, agents: int) -> None:
+def test_data_and_points_that_do_not_fit_are_refused_before_they_are_made(
+    settings: Any, agents: int
+) -> None:
     method, graph = ("rgd", None) if agents == 1 else ("dgd", "ring")
-    with pytest.raises(MemoryError, match=r"the data and the agents' points would take .* [TPE]B, and .* are free"):
+    with pytest.raises(
+        MemoryError, match=r"the data and the agents' points would take .* [TPE]B, and .* are free"
+    ):
         do.solve(settings.problem(agents, 0), method, graph)
 
 
@@ -91,7 +104,9 @@ def test_dense_matrices_that_do_not_fit_are_refused() -> None:
     "variables",
     [{"SLURM_MEM_PER_NODE": "1000"}, {"SLURM_MEM_PER_CPU": "250", "SLURM_CPUS_ON_NODE": "4"}],
 )
-def test_what_slurm_grants_the_job_counts(variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_slurm_grants_the_job_counts(
+    variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, megabytes in variables.items():
         monkeypatch.setenv(name, megabytes)
     own = memory._fields("/proc/self/status")["VmRSS"] * 1024
@@ -104,7 +119,13 @@ def test_what_slurm_grants_the_job_counts(variables: dict[str, str], monkeypatch
 def test_the_files_of_sites_in_python_are_not_read_where_they_do_not_fit(tmp_path: Path) -> None:
     path = tmp_path / "north.npy"
     with path.open("wb") as file:
-        npy.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (10**9, 1000)})
+        npy.write_array_header_1_0(
+            file, {"descr": "<f4", "fortran_order": False, "shape": (10**9, 1000)}
+        )
         file.truncate(file.tell() + 4 * 10**12)
     with pytest.raises(MemoryError, match=r"the data and the agents' points would take 8 TB, and"):
-        do.solve(do.problems.PCA.from_sites({"north": path, "south": np.ones((3, 1000))}, 2), "dgd", "path")
+        do.solve(
+            do.problems.PCA.from_sites({"north": path, "south": np.ones((3, 1000))}, 2),
+            "dgd",
+            "path",
+        )

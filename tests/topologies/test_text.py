@@ -20,7 +20,9 @@ class Item:
     plain_word: str = "a"
     switch: bool = False
     kind: Literal["short", "long"] = "short"
-    inner: tuple[int, ...] | str = field(default=(1,), metadata={"text": lambda numbers: "/".join(map(str, numbers))})
+    inner: tuple[int, ...] | str = field(
+        default=(1,), metadata={"text": lambda numbers: "/".join(map(str, numbers))}
+    )
 
     def __post_init__(self) -> None:
         numbers = self.inner.split("/") if isinstance(self.inner, str) else self.inner
@@ -64,7 +66,8 @@ def test_defaults_are_shown_only_where_it_is_asked_for() -> None:
         ("1,inner=x", "invalid literal for int() with base 10: 'x'"),
         (
             "1,swich=true",
-            "item has no parameter 'swich'; did you mean 'switch'? its parameters: first, T, plain_word, switch, kind, inner",
+            "item has no parameter 'swich'; did you mean 'switch'? its parameters: first, T, "
+            "plain_word, switch, kind, inner",
         ),
     ],
 )
@@ -78,7 +81,9 @@ def test_names() -> None:
     known: dict[str, Any] = {"lazy-ring": 1, "star": 2}
     assert divided("graph", "Lazy_Ring:a=1:b", known) == ("lazy-ring", "a=1:b")
     with pytest.raises(
-        ValueError, match=r"^unknown graph 'lazyring'; did you mean 'lazy-ring'\? known graphs: lazy-ring, star, mine$"
+        ValueError,
+        match=r"^unknown graph 'lazyring'; did you mean 'lazy-ring'\? known graphs: lazy-ring, star, "
+        r"mine$",
     ):
         divided("graph", "lazyring:3", known, "mine")
     with pytest.raises(ValueError, match=r"^here: star takes no parameters; write 'star'$"):
@@ -86,13 +91,28 @@ def test_names() -> None:
 
 
 def test_whole_numbers_and_times() -> None:
-    assert [whole(text) for text in ("17", "017", "1e4", "2.5E+3", "-3")] == [17, 17, 10_000, 2500, -3]
-    assert [seconds(text) for text in ("90", "1e1", "30s", "1.5m", ".5h", "2H")] == [90.0, 10.0, 30.0, 90.0, 1800.0, 7200.0]
+    assert [whole(text) for text in ("17", "017", "1e4", "2.5E+3", "-3")] == [
+        17,
+        17,
+        10_000,
+        2500,
+        -3,
+    ]
+    assert [seconds(text) for text in ("90", "1e1", "30s", "1.5m", ".5h", "2H")] == [
+        90.0,
+        10.0,
+        30.0,
+        90.0,
+        1800.0,
+        7200.0,
+    ]
     for text in ("", "1.0", "1e-1", "2.55e1", "1_0", "1e", "e4", "1e999", "inf"):
         with pytest.raises(ValueError, match="must be a whole number"):
             whole(text)
     for text in ("", "m", "10d", "1 2", "10min", "1..2", "inf", "nan"):
-        with pytest.raises(ValueError, match="must be a number of seconds, or a time such as 30s, 10m or 2h"):
+        with pytest.raises(
+            ValueError, match="must be a number of seconds, or a time such as 30s, 10m or 2h"
+        ):
             seconds(text)
 
 

@@ -1,1 +1,2 @@
-"""Directed communication graphs, their row- and column-stochastic weights, and the spectra of these."""
+"""Directed communication graphs, their row- and column-stochastic weights, and the spectra of
+these."""

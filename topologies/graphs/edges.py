@@ -1,4 +1,5 @@
-"""Edges as arrays: the result of every graph family, from which a graph or an adjacency matrix is made.
+"""Edges as arrays: the result of every graph family, from which a graph or an adjacency matrix is
+made.
 
 Arrays hold a million agents in the memory that ``networkx.Graph`` needs for some thousands.
 """
@@ -62,14 +63,16 @@ class Edges(NamedTuple):
 
 
 def simplified(n: int, tails: Agents, heads: Agents) -> Edges:
-    """The simple graph of a multigraph: self-loops dropped, parallel edges merged, each edge from its smaller agent."""
+    """The simple graph of a multigraph: self-loops dropped, parallel edges merged, each edge from
+    its smaller agent."""
     smaller, larger = np.minimum(tails, heads), np.maximum(tails, heads)
     keys = np.unique((smaller * n + larger)[smaller != larger])
     return Edges(n, keys // n, keys % n)
 
 
 def family(build: Callable[P, Edges]) -> Callable[P, nx.Graph[int]]:
-    """A graph family from the function that computes its edges, which stays reachable by ``inspect.unwrap``."""
+    """A graph family from the function that computes its edges, which stays reachable by
+    ``inspect.unwrap``."""
 
     @wraps(build)
     def graph(*args: P.args, **kwargs: P.kwargs) -> nx.Graph[int]:

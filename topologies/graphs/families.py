@@ -1,4 +1,5 @@
-"""Communication graphs as plain ``networkx.Graph`` with nodes 0..n-1 in that order: deterministic families.
+"""Communication graphs as plain ``networkx.Graph`` with nodes 0..n-1 in that order: deterministic
+families.
 
 The number of agents (or the sides) always comes first.
 """
@@ -20,11 +21,13 @@ from topologies.memory import require
 Labelled: TypeAlias = "nx.Graph[Any]"
 """A graph whose nodes have labels of any kind."""
 AGENTS_LIMIT = 10**8
-"""The maximum number of agents of a graph built by name: one process lacks the memory and time for more."""
+"""The maximum number of agents of a graph built by name: one process lacks the memory and time for
+more."""
 EDGES_LIMIT = 10**9
 """The maximum number of edges of a graph built by name."""
 EDGE_BYTES = 80
-"""The bytes of an edge, at least, while the adjacency matrix is made: both ends twice, and an entry for each direction."""
+"""The bytes of an edge, at least, while the adjacency matrix is made: both ends twice, and an entry
+for each direction."""
 AGENT_BYTES = 290
 """The bytes of an agent with two neighbours while its weights are made, as measured for a ring."""
 
@@ -62,7 +65,8 @@ def star(n: int) -> Edges:
 
 @family
 def grid(*sides: int) -> Edges:
-    """k-dimensional grid, numbered in row-major order: in ``grid(4, 5)`` agent ``5 i + j`` stands at (i, j)."""
+    """k-dimensional grid, numbered in row-major order: in ``grid(4, 5)`` agent ``5 i + j`` stands
+    at (i, j)."""
     numbers = np.arange(_sized("grid", sides, 1)).reshape(sides)
     tails = [np.delete(numbers, -1, axis).ravel() for axis in range(numbers.ndim)]
     heads = [np.delete(numbers, 0, axis).ravel() for axis in range(numbers.ndim)]
@@ -73,7 +77,8 @@ def grid(*sides: int) -> Edges:
 def torus(*sides: int) -> Edges:
     """k-dimensional torus, numbered in row-major order; every side is at least 3.
 
-    Raises ValueError if a side is below 3: a side of 2 would need double edges, a side of 1 self-loops.
+    Raises ValueError if a side is below 3: a side of 2 would need double edges, a side of 1
+    self-loops.
     """
     numbers = np.arange(_sized("torus", sides, 3, "; use grid instead")).reshape(sides)
     heads = [np.roll(numbers, -1, axis).ravel() for axis in range(numbers.ndim)]
@@ -89,8 +94,10 @@ def hypercube(n: int) -> Edges:
     n = count("hypercube", n)
     d = n.bit_length() - 1
     if n != 2**d:
-        near = f"the nearest: {2**d} and {2 ** (d + 1)}"
-        raise ValueError(f"hypercube: the number of agents must be a power of 2, got {n}; {near}")
+        raise ValueError(
+            f"hypercube: the number of agents must be a power of 2, got {n}; the nearest: {2**d} "
+            f"and {2 ** (d + 1)}"
+        )
     agents, bits = np.arange(n), 1 << np.arange(d)
     tails, digits = np.nonzero((agents[:, None] & bits) == 0)
     return Edges(n, tails, tails | bits[digits])
@@ -98,21 +105,25 @@ def hypercube(n: int) -> Edges:
 
 @family
 def circulant(n: int, offsets: tuple[int, ...] = (1, 2)) -> Edges:
-    """Circulant graph: agent i is a neighbour of i + s and i - s modulo n, for every s in ``offsets``.
+    """Circulant graph: agent i is a neighbour of i + s and i - s modulo n, for every s in
+    ``offsets``.
 
     Raises ValueError if n and the offsets have a common divisor, so that the graph is disconnected.
     """
     n = count("circulant", n)
     divisor = math.gcd(n, *(at_least(1, offset, "circulant: every offset") for offset in offsets))
     if divisor > 1:
-        wrong = f"n and all offsets are multiples of {divisor}; add offset 1"
-        raise ValueError(f"circulant(n={n}, offsets={offsets}) is disconnected: {wrong}")
+        raise ValueError(
+            f"circulant(n={n}, offsets={offsets}) is disconnected: n and all offsets are "
+            f"multiples of {divisor}; add offset 1"
+        )
     return _by_offsets("circulant", n, [offset % n for offset in offsets])
 
 
 @family
 def exponential(n: int) -> Edges:
-    """The static exponential graph, undirected: agent i is a neighbour of i + 2^j and i - 2^j modulo n, for 2^j < n."""
+    """The static exponential graph, undirected: agent i is a neighbour of i + 2^j and i - 2^j
+    modulo n, for 2^j < n."""
     n = count("exponential", n)
     return _by_offsets("exponential", n, [1 << j for j in range((n - 1).bit_length())])
 
@@ -125,7 +136,8 @@ def _by_offsets(name: str, n: int, offsets: list[int]) -> Edges:
 
 @family
 def binary_tree(n: int) -> Edges:
-    """Complete binary tree: agent i hangs from agent (i - 1) // 2, agent 0 is the root; the last level may be part full."""
+    """Complete binary tree: agent i hangs from agent (i - 1) // 2, agent 0 is the root; the last
+    level may be part full."""
     n = count("binary_tree", n)
     children = np.arange(1, n)
     return Edges(n, (children - 1) // 2, children)
@@ -133,7 +145,8 @@ def binary_tree(n: int) -> Edges:
 
 @family
 def barbell(n: int, bridge: int = 0) -> Edges:
-    """Two complete graphs of (n - bridge) / 2 agents, joined by a path through ``bridge`` further agents.
+    """Two complete graphs of (n - bridge) / 2 agents, joined by a path through ``bridge`` further
+    agents.
 
     Raises ValueError if n - bridge is odd or below 2.
     """
@@ -141,8 +154,10 @@ def barbell(n: int, bridge: int = 0) -> Edges:
     bridge = at_least(0, bridge, "barbell: the number of agents on the bridge")
     clique, odd = divmod(n - bridge, 2)
     if odd or clique < 1:
-        got = f"n={n}, bridge={bridge}; try bridge={n % 2}"
-        raise ValueError(f"barbell: n - bridge must be even and at least 2, got {got}")
+        raise ValueError(
+            f"barbell: n - bridge must be even and at least 2, got n={n}, bridge={bridge}; try "
+            f"bridge={n % 2}"
+        )
     tails, heads = _pairs("barbell", clique)
     way = np.arange(clique - 1, clique + bridge)
     far = clique + bridge
@@ -152,7 +167,8 @@ def barbell(n: int, bridge: int = 0) -> Edges:
 
 @family
 def lollipop(n: int, tail: int | None = None) -> Edges:
-    """A complete graph of n - tail agents with a path of ``tail`` further agents; without ``tail``, half of n each.
+    """A complete graph of n - tail agents with a path of ``tail`` further agents; without ``tail``,
+    half of n each.
 
     Raises ValueError if tail is not in 0..n - 1.
     """
@@ -169,16 +185,19 @@ def lollipop(n: int, tail: int | None = None) -> Edges:
 def margulis(n: int) -> Edges:
     """The Margulis-Gabber-Galil expander on n = m^2 agents, made a simple graph.
 
-    Agent (x, y), number m x + y, is joined to (x + 2y, y), (x + 2y + 1, y), (x, y + 2x) and (x, y + 2x + 1) modulo m. The
-    published graph is an 8-regular multigraph: here self-loops are dropped and parallel edges merged, so degrees are 8 or less.
+    Agent (x, y), number m x + y, is joined to (x + 2y, y), (x + 2y + 1, y), (x, y + 2x) and (x, y +
+    2x + 1) modulo m. The published graph is an 8-regular multigraph: here self-loops are dropped
+    and parallel edges merged, so degrees are 8 or less.
 
     Raises ValueError if n is not a square.
     """
     n = count("margulis", n)
     m = math.isqrt(n)
     if m * m != n:
-        near = f"the nearest: {m * m} and {(m + 1) ** 2}"
-        raise ValueError(f"margulis: the number of agents must be a square, got {n}; {near}")
+        raise ValueError(
+            f"margulis: the number of agents must be a square, got {n}; the nearest: {m * m} and "
+            f"{(m + 1) ** 2}"
+        )
     agents = np.arange(n)
     x, y = agents // m, agents % m
     right = [(x + 2 * y + c) % m * m + y for c in (0, 1)]
@@ -188,23 +207,28 @@ def margulis(n: int) -> Edges:
 
 @family
 def chordal_cycle(n: int) -> Edges:
-    """The cycle on a prime number n of agents with chords from x to its inverse modulo n: an expander, made a simple graph.
+    """The cycle on a prime number n of agents with chords from x to its inverse modulo n: an
+    expander, made a simple graph.
 
-    The published graph is a 3-regular multigraph: here the self-loops at 0, 1 and n - 1 are dropped and parallel edges merged.
+    The published graph is a 3-regular multigraph: here the self-loops at 0, 1 and n - 1 are dropped
+    and parallel edges merged.
 
     Raises ValueError if n is not a prime.
     """
     n = count("chordal_cycle", n)
     if not _is_prime(n):
         near = nearest(n, _is_prime)
-        raise ValueError(f"chordal_cycle: the number of agents must be a prime, got {n}; the nearest: {near}")
+        raise ValueError(
+            f"chordal_cycle: the number of agents must be a prime, got {n}; the nearest: {near}"
+        )
     agents = np.arange(n)
     inverses = np.array([0, *(pow(x, -1, n) for x in range(1, n))])
     return simplified(n, np.tile(agents, 2), np.concatenate([(agents + 1) % n, inverses]))
 
 
 def numbered(graph: Labelled) -> nx.Graph[int]:
-    """The same graph with nodes 0..n-1, in the sorted order of the old labels, or the graph's order where they do not sort.
+    """The same graph with nodes 0..n-1, in the sorted order of the old labels, or the graph's order
+    where they do not sort.
 
     The old labels are kept in the node attribute ``label``; other attributes are copied.
     """
@@ -257,7 +281,8 @@ def count(name: str, n: int) -> int:
 
 
 def check_edges(name: str, edges: float) -> None:
-    """Raise ValueError unless the graph ``name`` has at most `EDGES_LIMIT` edges, MemoryError unless they fit into memory.
+    """Raise ValueError unless the graph ``name`` has at most `EDGES_LIMIT` edges, MemoryError
+    unless they fit into memory.
 
     Called before the graph is built.
     """

@@ -1,4 +1,5 @@
-"""Random communication graphs, redrawn until they are connected, with bounded tries; the same seed gives the same graph."""
+"""Random communication graphs, redrawn until they are connected, with bounded tries; the same seed
+gives the same graph."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _REPAIRS = 1000
 
 @family
 def erdos_renyi(n: int, p: float = 0.3, seed: int = 0) -> Edges:
-    """Erdős-Rényi graph G(n, p), each edge present with probability ``p``, redrawn until it is connected.
+    """Erdős-Rényi graph G(n, p), each edge present with probability ``p``, redrawn until it is
+    connected.
 
     Raises ValueError if ``p`` is outside [0, 1], or none of 100 draws is connected.
     """
@@ -33,17 +35,21 @@ def erdos_renyi(n: int, p: float = 0.3, seed: int = 0) -> Edges:
 
 @family
 def random_regular(n: int, degree: int = 4, seed: int = 0) -> Edges:
-    """Random regular graph: stubs are paired at random, then self-loops and parallel edges switched away.
+    """Random regular graph: stubs are paired at random, then self-loops and parallel edges switched
+    away.
 
-    Asymptotically uniform over regular graphs (McKay and Wormald, "Uniform generation of random regular graphs of moderate
-    degree", 1990); above half of n - 1, the complement of a sparse one.
+    Asymptotically uniform over regular graphs (McKay and Wormald, "Uniform generation of random
+    regular graphs of moderate degree", 1990); above half of n - 1, the complement of a sparse one.
 
-    Raises ValueError if n * degree is odd, degree is not in 1..n - 1, or none of 100 draws is connected.
+    Raises ValueError if n * degree is odd, degree is not in 1..n - 1, or none of 100 draws is
+    connected.
     """
     n, degree = count("random_regular", n), at_least(1, degree, "random_regular: the degree")
     if degree >= n or n * degree % 2:
-        wrong = f"got n={n}, degree={degree}"
-        raise ValueError(f"random_regular: degree must be below n, and n * degree even, {wrong}")
+        raise ValueError(
+            f"random_regular: degree must be below n, and n * degree even, got n={n}, "
+            f"degree={degree}"
+        )
     check_edges("random_regular", n * degree / 2)
     what = f"random_regular(n={n}, degree={degree}, seed={seed})"
     advice = "degree 1 is a matching and degree 2 some cycles: try degree=3 or 4, or the ring"
@@ -52,9 +58,11 @@ def random_regular(n: int, degree: int = 4, seed: int = 0) -> Edges:
 
 @family
 def random_geometric(n: int, radius: float | None = None, seed: int = 0) -> Edges:
-    """Random geometric graph: agents at random in the unit square (``pos``), neighbours if at most ``radius`` apart.
+    """Random geometric graph: agents at random in the unit square (``pos``), neighbours if at most
+    ``radius`` apart.
 
-    Without ``radius``, ``sqrt(2 log n / (pi n))``: twice the area at which random geometric graphs become connected.
+    Without ``radius``, ``sqrt(2 log n / (pi n))``: twice the area at which random geometric graphs
+    become connected.
 
     Raises ValueError if ``radius`` is not positive, or none of 100 draws is connected.
     """
@@ -71,9 +79,11 @@ def random_geometric(n: int, radius: float | None = None, seed: int = 0) -> Edge
 
 @family
 def watts_strogatz(n: int, k: int = 4, p: float = 0.1, seed: int = 0) -> Edges:
-    """Small world of Watts and Strogatz: a ring with ``k`` nearest neighbours, each edge rewired with probability ``p``.
+    """Small world of Watts and Strogatz: a ring with ``k`` nearest neighbours, each edge rewired
+    with probability ``p``.
 
-    Raises ValueError if ``k`` is odd or not in 2..n - 1, ``p`` is outside [0, 1], or none of 100 draws is connected.
+    Raises ValueError if ``k`` is odd or not in 2..n - 1, ``p`` is outside [0, 1], or none of 100
+    draws is connected.
     """
     n, k = count("watts_strogatz", n), at_least(2, k, "watts_strogatz: k")
     p = _probability("watts_strogatz", p)
@@ -82,12 +92,15 @@ def watts_strogatz(n: int, k: int = 4, p: float = 0.1, seed: int = 0) -> Edges:
     check_edges("watts_strogatz", n * k / 2)
     what = f"watts_strogatz(n={n}, k={k}, p={p}, seed={seed})"
     advice = f"try k={k + 2}"
-    return _until_connected(what, lambda rng: _edges(nx.watts_strogatz_graph(n, k, p, seed=rng)), seed, advice)
+    return _until_connected(
+        what, lambda rng: _edges(nx.watts_strogatz_graph(n, k, p, seed=rng)), seed, advice
+    )
 
 
 @family
 def barabasi_albert(n: int, m: int = 2, seed: int = 0) -> Edges:
-    """Scale-free graph of Barabási and Albert: each new agent joins ``m`` others, chosen in proportion to their degrees.
+    """Scale-free graph of Barabási and Albert: each new agent joins ``m`` others, chosen in
+    proportion to their degrees.
 
     Raises ValueError if ``m`` is not in 1..n - 1.
     """
@@ -134,8 +147,10 @@ def _regular(n: int, degree: int, rng: np.random.Generator) -> Edges:
         switched = np.union1d(bad, rng.integers(len(keys), size=len(bad)))
         heads[switched] = rng.permutation(heads[switched])
     else:
-        wrong = f"no simple graph after {_REPAIRS} repairs; try another seed"
-        raise ValueError(f"random_regular(n={n}, degree={degree}): {wrong}")
+        raise ValueError(
+            f"random_regular(n={n}, degree={degree}): no simple graph after {_REPAIRS} repairs; "
+            "try another seed"
+        )
     return simplified(n, tails, heads)
 
 
@@ -150,7 +165,8 @@ def _edges(graph: nx.Graph[int]) -> Edges:
 
 
 def _random_pairs(n: int, p: float, rng: np.random.Generator) -> tuple[Agents, Agents]:
-    """Each pair i < j with probability ``p``: a binomial number of pairs, uniform without replacement."""
+    """Each pair i < j with probability ``p``: a binomial number of pairs, uniform without
+    replacement."""
     pairs = n * (n - 1) // 2
     chosen = np.arange(0)
     if pairs:

@@ -1,6 +1,8 @@
-"""Real networks as communication graphs: the social networks that networkx ships, and graphs from files.
+"""Real networks as communication graphs: the social networks that networkx ships, and graphs from
+files.
 
-Edge weights and other attributes are kept but play no role for the communication. Nothing is unpickled.
+Edge weights and other attributes are kept but play no role for the communication. Nothing is
+unpickled.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ def karate_club() -> nx.Graph[int]:
 
 
 def florentine_families() -> nx.Graph[int]:
-    """Marriages between 15 Florentine families of the Renaissance (Padgett; Breiger and Pattison, 1986): 20 edges."""
+    """Marriages between 15 Florentine families of the Renaissance (Padgett; Breiger and Pattison,
+    1986): 20 edges."""
     return numbered(nx.florentine_families_graph())
 
 
@@ -42,29 +45,34 @@ def les_miserables() -> nx.Graph[int]:
 
 
 def davis_women() -> nx.Graph[int]:
-    """Davis, Gardner and Gardner's Southern women (1941): 18 women and the 14 events they attended, bipartite, 89 edges."""
+    """Davis, Gardner and Gardner's Southern women (1941): 18 women and the 14 events they attended,
+    bipartite, 89 edges."""
     return numbered(nx.davis_southern_women_graph())
 
 
 def graph_from_file(path: str | os.PathLike[str], largest_component: bool = False) -> nx.Graph[int]:
-    """The graph in a file, by its suffix: .graphml, .gml, an edge list in text, or an adjacency matrix in .npy, .npz or .mtx.
+    """The graph in a file, by its suffix: .graphml, .gml, an edge list in text, or an adjacency
+    matrix in .npy, .npz or .mtx.
 
-    Agents are numbered in the sorted order of the file's labels (as integers if all are integers), which stay in the node
-    attribute ``label``; the order of nodes and edges in the file does not count. In .graphml and .gml the labels are the node
-    attribute ``label``, or the ids where not all nodes have different ones. Self-loops are dropped and parallel edges merged; every
-    non-zero of an adjacency matrix is an edge, and weights of edges are not read. A first line of an edge list that names its
-    columns, such as ``from,to,km``, is no edge. With ``largest_component`` only the largest connected part is kept, of several as
-    large that with the first label.
+    Agents are numbered in the sorted order of the file's labels (as integers if all are integers),
+    which stay in the node attribute ``label``; the order of nodes and edges in the file does not
+    count. In .graphml and .gml the labels are the node attribute ``label``, or the ids where not
+    all nodes have different ones. Self-loops are dropped and parallel edges merged; every non-zero
+    of an adjacency matrix is an edge, and weights of edges are not read. A first line of an edge
+    list that names its columns, such as ``from,to,km``, is no edge. With ``largest_component`` only
+    the largest connected part is kept, of several as large that with the first label.
 
-    Raises ValueError if the suffix is unknown, the file cannot be read, an edge has one direction only, or the graph is
-    disconnected; OSError if the file cannot be opened.
+    Raises ValueError if the suffix is unknown, the file cannot be read, an edge has one direction
+    only, or the graph is disconnected; OSError if the file cannot be opened.
     """
     path = Path(path)
     named = integer_labels(_undirected(path, read_graph(path)))
     if largest_component and len(named):
         labels = nx.get_node_attributes(numbered(named), "label")
         first = {label: agent for agent, label in labels.items()}
-        parts = sorted(nx.connected_components(named), key=lambda part: min(map(first.__getitem__, part)))
+        parts = sorted(
+            nx.connected_components(named), key=lambda part: min(map(first.__getitem__, part))
+        )
         named = named.subgraph(max(parts, key=len)).copy()
     graph = numbered(named)
     graph.remove_edges_from(list(nx.selfloop_edges(graph)))
@@ -86,7 +94,9 @@ def read_graph(path: Path, directed: bool = False) -> Labelled:
     suffix = path.suffix.lower()
     if suffix not in READERS:
         known = ", ".join(READERS)
-        raise ValueError(f"{path}: a graph file must end in one of {known}, got {suffix or 'no suffix'!r}")
+        raise ValueError(
+            f"{path}: a graph file must end in one of {known}, got {suffix or 'no suffix'!r}"
+        )
     regular_size(path)
     try:
         found: Labelled = READERS[suffix](path, directed)
@@ -104,9 +114,11 @@ def _undirected(path: Path, graph: Labelled) -> Labelled:
     if graph.is_directed():
         for u, v in graph.edges():
             if not graph.has_edge(v, u):
-                wrong = f"there is an edge from {u!r} to {v!r} and none back"
-                cure = f"add edges back, declare the graph undirected, or write digraph:{path}"
-                raise ValueError(f"{path}: the graph must be undirected, but {wrong}; {cure}")
+                raise ValueError(
+                    f"{path}: the graph must be undirected, but there is an edge from {u!r} to "
+                    f"{v!r} and none back; add edges back, declare the graph undirected, or write "
+                    f"digraph:{path}"
+                )
     return nx.Graph(graph)
 
 
@@ -125,13 +137,15 @@ def integer_labels(graph: Labelled) -> Labelled:
 
 
 def unread_attributes(graph: Labelled) -> list[str]:
-    """The names of the edges' attributes, such as weights, which play no role for the communication."""
+    """The names of the edges' attributes, such as weights, which play no role for the
+    communication."""
     every = (data for _, _, data in graph.edges(data=True))
     return sorted(set(map(str, chain.from_iterable(every))) - {"id", "key"})
 
 
 def _markup(path: Path, directed: bool) -> Labelled:
-    """The graph of a .gml or .graphml file by its labels, or by the nodes' ids where these do not all have different labels."""
+    """The graph of a .gml or .graphml file by its labels, or by the nodes' ids where these do not
+    all have different labels."""
     graph: Labelled
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # attributes of unknown type, which nothing here uses
@@ -170,12 +184,17 @@ _HEADERS = (
 
 
 def _has_header(table: Sequence[Sequence[str]]) -> bool:
-    """True if the first line of an edge list has names of columns: usual ones, or text above columns of numbers."""
+    """True if the first line of an edge list has names of columns: usual ones, or text above
+    columns of numbers."""
     if len(table) < 2:
         return False
     first, *rest = table
     numbers = [all(map(is_number, column)) for column in zip(*rest, strict=False)]
-    above = {k for k, (name, below) in enumerate(zip(first, numbers, strict=False)) if below and not is_number(name)}
+    above = {
+        k
+        for k, (name, below) in enumerate(zip(first, numbers, strict=False))
+        if below and not is_number(name)
+    }
     usual = (first[0].lower(), first[1].lower()) in _HEADERS
     return usual or {0, 1} <= above or max(above, default=0) > 1
 

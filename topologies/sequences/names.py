@@ -1,8 +1,9 @@
-"""Time-varying sequences by name: ``one_peer_exponential:16``, ``random_matching:n=16,seed=3``, ``random_gossip@torus:4x5``,
-``link_failures:p=0.2,weights=lazy-metropolis@ring:10``, ``periodic@ring:10|star:10``.
+"""Time-varying sequences by name: ``one_peer_exponential:16``, ``random_matching:n=16,seed=3``,
+``random_gossip@torus:4x5``, ``link_failures:p=0.2,weights=lazy-metropolis@ring:10``,
+``periodic@ring:10|star:10``.
 
-A specification is a name; after a colon, parameters separated by commas; after an at sign, the graphs it runs on (see
-`topologies.names`), separated by bars.
+A specification is a name; after a colon, parameters separated by commas; after an at sign, the
+graphs it runs on (see `topologies.names`), separated by bars.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def is_sequence_name(specification: str) -> bool:
 
 
 def agents_from_name(specification: str, seed: int = 0) -> int | None:
-    """The number of agents that the specification of a graph or a sequence fixes; None where it leaves it open.
+    """The number of agents that the specification of a graph or a sequence fixes; None where it
+    leaves it open.
 
     Raises the errors of `topologies.graph_from_name` and `sequence_from_name`.
     """
@@ -65,17 +67,21 @@ def sequence_from_name(
     Parameters
     ----------
     specification : str
-        For example ``"one_peer_exponential:16"``, ``"link_failures:p=0.2@torus:4x5"``, ``"periodic@ring:10|star:10"``.
+        For example ``"one_peer_exponential:16"``, ``"link_failures:p=0.2@torus:4x5"``,
+        ``"periodic@ring:10|star:10"``.
     n_agents : int, optional
         Number of agents, needed where the specification leaves it open.
     seed : int
         Seed of the random parts whose specification gives no seed.
     weights : str, optional
-        The rule for the matrices of ``link_failures`` and ``periodic``; by default the specification's, or ``metropolis``.
+        The rule for the matrices of ``link_failures`` and ``periodic``; by default the
+        specification's, or ``metropolis``.
     """
     name, values, graphs = _parts(specification)
     if weights is not None and ("weights" in values or "weights" not in _PARAMETERS[name]):
-        raise ValueError(f"{specification} has its own weights, and not {weights!r}: leave them out")
+        raise ValueError(
+            f"{specification} has its own weights, and not {weights!r}: leave them out"
+        )
     own_seed = values.get("seed", seed)
     if name in _ON_GRAPHS:
         edges = [adjacency_from_name(graph, n_agents, seed) for graph in graphs]
@@ -87,13 +93,19 @@ def sequence_from_name(
             raise ValueError(f"{name} runs on one graph, got {len(edges)}; {repair}")
         if name == "random_gossip":
             return sequences.RandomGossip(edges[0], own_seed)
-        return sequences.LinkFailures(weights_from_name(edges[0], rule), values.get("p", 0.1), own_seed)
+        return sequences.LinkFailures(
+            weights_from_name(edges[0], rule), values.get("p", 0.1), own_seed
+        )
     n = values.get("n", n_agents)
     if n is None:
         repair = f"write '{name}:16', or give n_agents in Python"
         raise ValueError(f"{specification!r} leaves the number of agents open: {repair}")
     check_size(specification, n, n_agents)
-    return sequences.OnePeerExponential(n) if name == "one_peer_exponential" else sequences.RandomMatching(n, own_seed)
+    return (
+        sequences.OnePeerExponential(n)
+        if name == "one_peer_exponential"
+        else sequences.RandomMatching(n, own_seed)
+    )
 
 
 def _parts(specification: str) -> tuple[str, dict[str, Any], list[str]]:

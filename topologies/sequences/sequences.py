@@ -1,11 +1,13 @@
-"""Time-varying communication: one symmetric, doubly stochastic matrix per iteration, a pure function of (seed, k).
+"""Time-varying communication: one symmetric, doubly stochastic matrix per iteration, a pure
+function of (seed, k).
 
-``sequence.at(10**9)`` costs as much as ``sequence.at(0)``. Iterations that use the same matrix have the same
-``sequence.distinct(k)``, so that a plan for a matrix can be kept.
+``sequence.at(10**9)`` costs as much as ``sequence.at(0)``. Iterations that use the same matrix have
+the same ``sequence.distinct(k)``, so that a plan for a matrix can be kept.
 
-Sources. One-peer exponential graph, here in its undirected form, the dimensions of a hypercube in turn: Ying, Yuan, Chen, Hu,
-Pan and Yin, "Exponential graph is provably efficient for decentralized deep training" (2021). Random gossip pairs: Boyd, Ghosh,
-Prabhakar and Shah, "Randomized gossip algorithms" (2006).
+Sources. One-peer exponential graph, here in its undirected form, the dimensions of a hypercube in
+turn: Ying, Yuan, Chen, Hu, Pan and Yin, "Exponential graph is provably efficient for decentralized
+deep training" (2021). Random gossip pairs: Boyd, Ghosh, Prabhakar and Shah, "Randomized gossip
+algorithms" (2006).
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from topologies.weights.checks import adjacency
 
 
 class WeightSequence(ABC):
-    """Mixing matrices W(0), W(1), ..., each symmetric and doubly stochastic, shape (n, n); single ones may be disconnected.
+    """Mixing matrices W(0), W(1), ..., each symmetric and doubly stochastic, shape (n, n); single
+    ones may be disconnected.
 
     Examples
     --------
@@ -48,13 +51,15 @@ class WeightSequence(ABC):
 
     @abstractmethod
     def distinct(self, k: int) -> Hashable:
-        """A key that two iterations share exactly if they use the same matrix for a known reason: the same turn or draw."""
+        """A key that two iterations share exactly if they use the same matrix for a known reason:
+        the same turn or draw."""
 
 
 class PeriodicSequence(WeightSequence):
     """A sequence that repeats the given matrices, each of shape (n, n), in turn.
 
-    Raises TypeError or ValueError if there is none, their sizes differ, or one is not a mixing matrix (see `canonical_weights`).
+    Raises TypeError or ValueError if there is none, their sizes differ, or one is not a mixing
+    matrix (see `canonical_weights`).
 
     Examples
     --------
@@ -70,8 +75,10 @@ class PeriodicSequence(WeightSequence):
         self._matrices = [canonical_weights(W) for W in matrices]
         sizes = sorted({W.shape[0] for W in self._matrices})
         if len(sizes) != 1:
-            found = f"{len(self._matrices)} of sizes {sizes}"
-            raise ValueError(f"a periodic sequence needs matrices of one size, got {found}")
+            raise ValueError(
+                f"a periodic sequence needs matrices of one size, got {len(self._matrices)} of "
+                f"sizes {sizes}"
+            )
         self.n = sizes[0]
         self.period = len(self._matrices)
 
@@ -83,7 +90,8 @@ class PeriodicSequence(WeightSequence):
 
 
 class OnePeerExponential(PeriodicSequence):
-    """At iteration k, agent i averages with agent i XOR 2^(k mod log2 n) alone: after log2 n iterations, the exact mean.
+    """At iteration k, agent i averages with agent i XOR 2^(k mod log2 n) alone: after log2 n
+    iterations, the exact mean.
 
     Raises ValueError if n is not a power of 2, or below 2.
 
@@ -101,8 +109,10 @@ class OnePeerExponential(PeriodicSequence):
         size = count("one_peer_exponential", n)
         dimensions = size.bit_length() - 1
         if size < 2 or size != 2**dimensions:
-            wrong = "the number of agents must be a power of 2, at least 2"
-            raise ValueError(f"one_peer_exponential: {wrong}, got {n}; use random_matching")
+            raise ValueError(
+                "one_peer_exponential: the number of agents must be a power of 2, at least 2, "
+                f"got {n}; use random_matching"
+            )
         agents = np.arange(size)
         matchings = [agents[agents & (1 << j) == 0] for j in range(dimensions)]
         super().__init__([_paired(size, half, half | (1 << j)) for j, half in enumerate(matchings)])
@@ -130,7 +140,8 @@ class _Drawn(WeightSequence):
 
 
 class RandomMatching(_Drawn):
-    """At each iteration a uniform random matching of all agents (one sits out where n is odd); the paired average.
+    """At each iteration a uniform random matching of all agents (one sits out where n is odd); the
+    paired average.
 
     Examples
     --------
@@ -154,7 +165,8 @@ class RandomMatching(_Drawn):
 
 
 class RandomGossip(_Drawn):
-    """At each iteration one edge of the graph, drawn uniformly; its two agents average, all others keep their values.
+    """At each iteration one edge of the graph, drawn uniformly; its two agents average, all others
+    keep their values.
 
     Raises the errors of `check_graph`, and ValueError for a graph without edges.
 
@@ -177,9 +189,11 @@ class RandomGossip(_Drawn):
 
 
 class LinkFailures(_Drawn):
-    """A mixing matrix whose edges fail independently with probability ``p`` per iteration, their weight kept by both agents.
+    """A mixing matrix whose edges fail independently with probability ``p`` per iteration, their
+    weight kept by both agents.
 
-    Raises TypeError or ValueError if ``W`` is not a mixing matrix (see `canonical_weights`) or ``p`` is outside [0, 1).
+    Raises TypeError or ValueError if ``W`` is not a mixing matrix (see `canonical_weights`) or
+    ``p`` is outside [0, 1).
 
     Examples
     --------
@@ -214,7 +228,8 @@ class LinkFailures(_Drawn):
 
 
 def joint_contraction(sequence: WeightSequence, start: int = 0, window: int | None = None) -> float:
-    """The contraction of the consensus error over a window of iterations, ||W(start + window - 1) ... W(start) - 11'/n||, dense.
+    """The contraction of the consensus error over a window of iterations, ||W(start + window - 1)
+    ... W(start) - 11'/n||, dense.
 
     Without ``window``, one period.
 

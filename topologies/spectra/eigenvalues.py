@@ -1,9 +1,10 @@
 """The eigenvalues of a mixing matrix that determine the contraction of the consensus error.
 
-Up to 1500 agents all eigenvalues are computed. Above, a breadth-first search shows the shape of the graph. If it is
-long and thin, a sparse factorisation is cheap and Lanczos (ARPACK) on the inverse converges at once. If it is shallow, as
-expanders are, factors would fill up and Lanczos on W itself converges. Large meshes are neither: for them, and if Lanczos has
-not converged after a bounded number of restarts, LOBPCG preconditioned by multigrid is used, or without pyamg a factorisation.
+Up to 1500 agents all eigenvalues are computed. Above, a breadth-first search shows the shape of the
+graph. If it is long and thin, a sparse factorisation is cheap and Lanczos (ARPACK) on the inverse
+converges at once. If it is shallow, as expanders are, factors would fill up and Lanczos on W itself
+converges. Large meshes are neither: for them, and if Lanczos has not converged after a bounded
+number of restarts, LOBPCG preconditioned by multigrid is used, or without pyamg a factorisation.
 """
 
 from __future__ import annotations
@@ -58,14 +59,17 @@ class MixingSpectrum:
     lambda_min: float
     """Smallest eigenvalue."""
     sigma: float
-    """Second largest singular value, max(lambda_2, -lambda_min): the contraction of the consensus error per round."""
+    """Second largest singular value, max(lambda_2, -lambda_min): the contraction of the consensus
+    error per round."""
     gap: float
     """1 - sigma, to a relative accuracy that the subtraction would lose."""
 
     def rounds_for(self, reduction: float) -> int:
-        """Rounds of averaging after which the consensus error is at most ``reduction`` (in (0, 1]) times what it was.
+        """Rounds of averaging after which the consensus error is at most ``reduction`` (in (0, 1])
+        times what it was.
 
-        Raises ValueError if ``reduction`` is outside (0, 1], or ``sigma >= 1`` so that no number of rounds is enough.
+        Raises ValueError if ``reduction`` is outside (0, 1], or ``sigma >= 1`` so that no number of
+        rounds is enough.
         """
         if not 0 < reduction <= 1:
             raise ValueError(f"reduction must be in (0, 1], for example 1e-6, got {reduction}")
@@ -92,8 +96,8 @@ def spectrum(W: WeightsLike) -> MixingSpectrum:
 
     ``W`` may be disconnected (``lambda_2`` is 1 then).
 
-    Errors as `canonical_weights`; ValueError if ``W`` has an eigenvalue above 1 (checked only above 1500 agents; up to there
-    ``lambda_2`` shows it).
+    Errors as `canonical_weights`; ValueError if ``W`` has an eigenvalue above 1 (checked only above
+    1500 agents; up to there ``lambda_2`` shows it).
     """
     matrix = canonical_weights(W)
     n = matrix.shape[0]
@@ -113,7 +117,8 @@ def spectrum(W: WeightsLike) -> MixingSpectrum:
 
 
 def laplacian_extremes(adjacency: Weights) -> tuple[float, float]:
-    """The second smallest eigenvalue (algebraic connectivity) and the largest of the Laplacian of an adjacency matrix."""
+    """The second smallest eigenvalue (algebraic connectivity) and the largest of the Laplacian of
+    an adjacency matrix."""
     degrees = row_sums(adjacency)
     n = len(degrees)
     if n == 1:
@@ -128,7 +133,8 @@ def laplacian_extremes(adjacency: Weights) -> tuple[float, float]:
 
 
 def _upper_gap(W: Weights, depth: Depths) -> float:
-    """1 - lambda_2. The constant vector is deflated, and I - W is inverted as a grounded Laplacian."""
+    """1 - lambda_2. The constant vector is deflated, and I - W is inverted as a grounded
+    Laplacian."""
     n = W.shape[0]
     components, _ = csgraph.connected_components(W, directed=False)
     if components > 1:
@@ -143,8 +149,9 @@ def _upper_gap(W: Weights, depth: Depths) -> float:
                 return least
     solve = _positive_definite_solver(_laplacian(W)[1:, 1:])
     if solve is None:
-        repair = "make its negative weights smaller"
-        raise ValueError(f"W has an eigenvalue above 1, so averaging diverges; {repair}")
+        raise ValueError(
+            "W has an eigenvalue above 1, so averaging diverges; make its negative weights smaller"
+        )
 
     def pseudo_inverse(v: Vector) -> Vector:
         grounded = np.concatenate([[0.0], solve((v - v.mean())[1:])])
@@ -155,7 +162,8 @@ def _upper_gap(W: Weights, depth: Depths) -> float:
 
 
 def _smallest(W: Weights, depth: Depths) -> float:
-    """lambda_min. The shift of W - shift I is proved to lie below the whole spectrum by the signs of its pivots (Sylvester)."""
+    """lambda_min. The shift of W - shift I is proved to lie below the whole spectrum by the signs
+    of its pivots (Sylvester)."""
     n = W.shape[0]
     if not _is_thin(depth):
         largest = _lanczos(lambda v: -np.asarray(W @ v), depth)
@@ -174,10 +182,12 @@ def _smallest(W: Weights, depth: Depths) -> float:
 
 
 def _smallest_by_multigrid(W: Weights, depth: Depths) -> float | None:
-    """With the sign of every second level of a breadth-first tree flipped, the lowest eigenvector varies slowly along the tree.
+    """With the sign of every second level of a breadth-first tree flipped, the lowest eigenvector
+    varies slowly along the tree.
 
-    Gershgorin's lower bound is subtracted, so that the matrix is diagonally dominant. Where it then maps the constant vector
-    to zero, as for equal own weights on a bipartite graph, the bound is the eigenvalue.
+    Gershgorin's lower bound is subtracted, so that the matrix is diagonally dominant. Where it then
+    maps the constant vector to zero, as for equal own weights on a bipartite graph, the bound is
+    the eigenvalue.
     """
     neighbours = row_sums(abs(W)) - np.abs(W.diagonal())
     bound = float((W.diagonal() - neighbours).min())
@@ -191,7 +201,8 @@ def _smallest_by_multigrid(W: Weights, depth: Depths) -> float | None:
 
 
 def _is_thin(depth: Depths) -> bool:
-    """True if no breadth-first level is wide, so that factors of W have at most about n * width entries."""
+    """True if no breadth-first level is wide, so that factors of W have at most about n * width
+    entries."""
     n, width = len(depth), int(np.bincount(depth[np.isfinite(depth)].astype(np.int64)).max())
     return width <= _THIN * math.sqrt(n) and n * width <= _FACTORED
 
@@ -201,14 +212,16 @@ def _off_diagonal(W: Weights) -> Weights:
 
 
 def _laplacian(W: Weights) -> Weights:
-    """I - W with the diagonal summed from the edges, which keeps small eigenvalues to relative accuracy."""
+    """I - W with the diagonal summed from the edges, which keeps small eigenvalues to relative
+    accuracy."""
     off_diagonal = _off_diagonal(W)
     degrees = sparse.diags_array(row_sums(off_diagonal), format="csr")
     return sparse.csr_array(degrees - off_diagonal)
 
 
 def _positive_definite_solver(matrix: Weights) -> Apply | None:
-    """``b -> matrix^{-1} b`` by a sparse factorisation, or None if the symmetric ``matrix`` is not positive definite."""
+    """``b -> matrix^{-1} b`` by a sparse factorisation, or None if the symmetric ``matrix`` is not
+    positive definite."""
     try:
         factors = splu(matrix.tocsc(), "MMD_AT_PLUS_A", 0.0, options={"SymmetricMode": True})
     except RuntimeError:  # exactly singular
@@ -218,8 +231,9 @@ def _positive_definite_solver(matrix: Weights) -> Apply | None:
 
 
 def _lanczos(apply: Apply, depth: Depths) -> float | None:
-    """Largest eigenvalue of a symmetric operator to rounding; None if it does not converge within the restarts, or if some agent is
-    farther from agent 0 than the order of log n, unlike in an expander."""
+    """Largest eigenvalue of a symmetric operator to rounding; None if it does not converge within
+    the restarts, or if some agent is farther from agent 0 than the order of log n, unlike in an
+    expander."""
     if depth[np.isfinite(depth)].max() > _SHALLOW * math.log2(len(depth)):
         return None
     try:
@@ -229,7 +243,8 @@ def _lanczos(apply: Apply, depth: Depths) -> float | None:
 
 
 def _lanczos_to_the_end(apply: Apply, n: int, **settings: Any) -> float:
-    """Largest eigenvalue of a symmetric operator, from a fixed start vector; ``settings`` are those of SciPy's `eigsh`."""
+    """Largest eigenvalue of a symmetric operator, from a fixed start vector; ``settings`` are those
+    of SciPy's `eigsh`."""
     start = np.random.default_rng(0).standard_normal(n)
     operator = LinearOperator((n, n), matvec=apply, dtype=np.float64)
     settings |= {"v0": start, "ncv": _LANCZOS_VECTORS, "return_eigenvectors": False}

@@ -1,7 +1,9 @@
-"""The smallest eigenvalues of a large, sparse, diagonally dominant matrix: LOBPCG with a multigrid preconditioner.
+"""The smallest eigenvalues of a large, sparse, diagonally dominant matrix: LOBPCG with a multigrid
+preconditioner.
 
-SciPy has LOBPCG (Knyazev, "Toward the optimal preconditioned eigensolver", 2001), pyamg the multigrid by smoothed aggregation. It
-needs no geometry and fills little in, so meshes of a million agents take less than a gigabyte, where Lanczos alone takes hours.
+SciPy has LOBPCG (Knyazev, "Toward the optimal preconditioned eigensolver", 2001), pyamg the
+multigrid by smoothed aggregation. It needs no geometry and fills little in, so meshes of a million
+agents take less than a gigabyte, where Lanczos alone takes hours.
 """
 
 from __future__ import annotations
@@ -26,11 +28,12 @@ _CLUSTER = 1e-3
 
 
 def smallest_eigenvalue(matrix: Weights, without_constant: bool = False) -> float | None:
-    """The smallest eigenvalue of a symmetric, diagonally dominant array; None without pyamg or convergence in 500 iterations.
+    """The smallest eigenvalue of a symmetric, diagonally dominant array; None without pyamg or
+    convergence in 500 iterations.
 
-    The error of a Ritz value is about the squared residual over the distance to the rest of the spectrum, which the block
-    estimates; it is brought to a relative 1e-12, but not below the rounding of the matrix. ``without_constant`` leaves out the
-    eigenvector of ones.
+    The error of a Ritz value is about the squared residual over the distance to the rest of the
+    spectrum, which the block estimates; it is brought to a relative 1e-12, but not below the
+    rounding of the matrix. ``without_constant`` leaves out the eigenvector of ones.
     """
     if find_spec("pyamg") is None:
         return None

@@ -1,6 +1,8 @@
-"""The exact linear rate of gradient tracking (and DRFGT) near a minimiser, as a score of mixing matrices.
+"""The exact linear rate of gradient tracking (and DRFGT) near a minimiser, as a score of mixing
+matrices.
 
-Agent i holds a quadratic with Hessian H_i; x are the agents' errors, y their trackers, a the step. Two mixing orders:
+Agent i holds a quadratic with Hessian H_i; x are the agents' errors, y their trackers, a the step.
+Two mixing orders:
 
     combine then adapt:  x+ = W x - a y,    y+ = W y + H (x+ - x)        (DRFGT, DIGing)
     adapt then combine:  x+ = W (x - a y),  y+ = W (y + H (x+ - x))
@@ -9,11 +11,13 @@ Both are linear, ``[x; y]+ = M [x; y]`` with, in turn,
 
     M = [[W, -a I], [H (W - I), W - a H]]    and    M = [[W, -a W], [W H (W - I), W - a W H W]].
 
-``sum_i (y_i - H_i x_i)`` never changes and starts at zero, so the eigenvalue 1 of that sum is left out: M is restricted to the
-subspace where the sum vanishes. The rate is the largest modulus of an eigenvalue of the restriction.
+``sum_i (y_i - H_i x_i)`` never changes and starts at zero, so the eigenvalue 1 of that sum is left
+out: M is restricted to the subspace where the sum vanishes. The rate is the largest modulus of an
+eigenvalue of the restriction.
 
-Recursions: Nedic, Olshevsky and Shi, "Achieving geometric convergence for distributed optimization over time-varying graphs"
-(2017); Xu, Zhu, Soh and Xie, "Augmented distributed gradient methods" (2015).
+Recursions: Nedic, Olshevsky and Shi, "Achieving geometric convergence for distributed optimization
+over time-varying graphs" (2017); Xu, Zhu, Soh and Xie, "Augmented distributed gradient methods"
+(2015).
 """
 
 from __future__ import annotations
@@ -60,7 +64,8 @@ class TrackingScore:
     """The least step that does not converge; all smaller ones converge."""
 
     def iterations_for(self, reduction: float) -> float:
-        """Iterations that reduce the error by ``reduction`` in (0, 1]: log(reduction) / log(rate); inf if rate >= 1."""
+        """Iterations that reduce the error by ``reduction`` in (0, 1]: log(reduction) / log(rate);
+        inf if rate >= 1."""
         if not 0 < reduction <= 1:
             raise ValueError(f"reduction must be in (0, 1], for example 1e-6, got {reduction}")
         if self.rate >= 1:
@@ -70,7 +75,9 @@ class TrackingScore:
         return float(np.log(reduction) / np.log(self.rate))
 
 
-def tracking_rate(W: WeightsLike, curvatures: ArrayLike, step: float, order: Order = COMBINE) -> float:
+def tracking_rate(
+    W: WeightsLike, curvatures: ArrayLike, step: float, order: Order = COMBINE
+) -> float:
     """The exact linear rate of gradient tracking with a constant ``step``.
 
     Equal scalar curvatures need the eigenvalues of W. Other curvatures need those of the
@@ -81,7 +88,8 @@ def tracking_rate(W: WeightsLike, curvatures: ArrayLike, step: float, order: Ord
     ----------
     W : array or sparse array, shape (n, n)
     curvatures : array
-        One for all agents, shape (); one for each, shape (n,); or the agents' symmetric Hessians, shape (n, d, d).
+        One for all agents, shape (); one for each, shape (n,); or the agents' symmetric Hessians,
+        shape (n, d, d).
     step : float
     order : {"combine-then-adapt", "adapt-then-combine"}
     """
@@ -91,9 +99,11 @@ def tracking_rate(W: WeightsLike, curvatures: ArrayLike, step: float, order: Ord
 
 
 def tracking_score(W: WeightsLike, curvatures: ArrayLike, order: Order = COMBINE) -> TrackingScore:
-    """The best rate of gradient tracking over constant steps, its step, and the least step that does not converge.
+    """The best rate of gradient tracking over constant steps, its step, and the least step that
+    does not converge.
 
-    The rate is searched over steps on a logarithmic grid, then refined to a relative 1e-10 around its least value.
+    The rate is searched over steps on a logarithmic grid, then refined to a relative 1e-10 around
+    its least value.
 
     Raises the errors of `tracking_rate`, and ValueError if no step converges.
     """
@@ -101,7 +111,8 @@ def tracking_score(W: WeightsLike, curvatures: ArrayLike, order: Order = COMBINE
 
 
 def worst_score(recursions: Sequence[Recursion]) -> TrackingScore:
-    """The score of the slowest of several recursions at one common step; errors as `tracking_score`."""
+    """The score of the slowest of several recursions at one common step; errors as
+    `tracking_score`."""
 
     def rate(step: float) -> float:
         return max(recursion.rate(step) for recursion in recursions)
@@ -114,9 +125,10 @@ def worst_score(recursions: Sequence[Recursion]) -> TrackingScore:
         rates = np.append(rates, rate(grid[-1]))
     best = int(np.argmin(rates))
     if rates[best] >= 1 or rates[0] >= 1:
-        steps = f"[{grid[0]:.3g}, {grid[-1]:.3g}] converges (best rate {rates[best]:.12g})"
-        repair = "the sum of the curvatures must be positive and W must average (see check_weights)"
-        raise ValueError(f"no step in {steps}; {repair}")
+        raise ValueError(
+            f"no step in [{grid[0]:.3g}, {grid[-1]:.3g}] converges (best rate {rates[best]:.12g}); "
+            "the sum of the curvatures must be positive and W must average (see check_weights)"
+        )
     above = best + int(np.argmax(rates[best:] > rates[best]))
     bracket = (grid[best - 1] if best else 0.0, grid[best], grid[above])
     found = optimize.minimize_scalar(rate, bracket, method="golden", tol=_RELATIVE)
@@ -128,7 +140,8 @@ def worst_score(recursions: Sequence[Recursion]) -> TrackingScore:
 
 
 class Recursion:
-    """Gradient tracking on quadratics with ``W`` and ``curvatures`` prepared, so that many steps can be tried.
+    """Gradient tracking on quadratics with ``W`` and ``curvatures`` prepared, so that many steps
+    can be tried.
 
     Arguments and errors as `tracking_rate`.
 
@@ -152,7 +165,9 @@ class Recursion:
         self._mean_curvature: float | None = None
         self.largest_curvature = float(np.abs(np.linalg.eigvalsh(hessians)).max())
         if self.largest_curvature == 0:
-            raise ValueError("some curvature must not be zero: nothing pulls the agents to a minimiser")
+            raise ValueError(
+                "some curvature must not be zero: nothing pulls the agents to a minimiser"
+            )
         if d == 1 and np.all(hessians == hessians[0]):
             self._prepare_blocks(dense(matrix), float(hessians[0, 0, 0]), order)
         else:
@@ -169,7 +184,8 @@ class Recursion:
         return max(rate, abs(1 - step * self._mean_curvature))
 
     def _prepare_blocks(self, W: Matrix, curvature: float, order: Order) -> None:
-        """Prepare a 2 x 2 block for each eigenvalue w of W other than the constant vector's, whose rate is |1 - a c|."""
+        """Prepare a 2 x 2 block for each eigenvalue w of W other than the constant vector's, whose
+        rate is |1 - a c|."""
         w = np.linalg.eigvalsh(_off_mean(W))
         one, zero = np.ones_like(w), np.zeros_like(w)
         late = one if order == COMBINE else w
@@ -195,7 +211,8 @@ def iteration_pencil(W: Matrix, hessians: Matrix, order: Order) -> tuple[Matrix,
 
 
 def push_pull_pencil(A: Matrix, B: Matrix, hessians: NDArray[np.float64]) -> tuple[Matrix, Matrix]:
-    """The matrices of `iteration_pencil` for push-pull on a directed graph, x+ = A (x - a y), y+ = B y + H (x+ - x)."""
+    """The matrices of `iteration_pencil` for push-pull on a directed graph, x+ = A (x - a y), y+ =
+    B y + H (x+ - x)."""
     n, d, _ = hessians.shape
     pull, push = np.kron(A, np.eye(d)), np.kron(B, np.eye(d))
     nothing = np.zeros_like(pull)
@@ -205,7 +222,8 @@ def push_pull_pencil(A: Matrix, B: Matrix, hessians: NDArray[np.float64]) -> tup
 
 
 def conserved_complement(hessians: NDArray[np.float64]) -> Matrix:
-    """Orthonormal basis, shape (2 n d, 2 n d - d), of the pairs (x, y) with sum_i (y_i - H_i x_i) = 0."""
+    """Orthonormal basis, shape (2 n d, 2 n d - d), of the pairs (x, y) with sum_i (y_i - H_i
+    x_i) = 0."""
     n, d, _ = hessians.shape
     conserved = np.concatenate([-hessians.reshape(n * d, d), np.tile(np.eye(d), (n, 1))])
     basis: Matrix = np.linalg.qr(conserved, mode="complete")[0][:, d:]
@@ -231,8 +249,11 @@ def _hessians(curvatures: ArrayLike, n: int) -> NDArray[np.float64]:
         return given[:, None, None]
     if given.ndim == 3 and given.shape[0] == n and given.shape[1] == given.shape[2] > 0:
         if not np.array_equal(given, given.transpose(0, 2, 1)):
-            repair = "use (H + H.transpose(0, 2, 1)) / 2"
-            raise ValueError(f"the agents' Hessians must be symmetric; {repair}")
+            raise ValueError(
+                "the agents' Hessians must be symmetric; use (H + H.transpose(0, 2, 1)) / 2"
+            )
         return given
-    kinds = f"one number, {n} numbers or {n} square Hessians"
-    raise ValueError(f"curvatures must be {kinds}, got shape {given.shape}")
+    raise ValueError(
+        f"curvatures must be one number, {n} numbers or {n} square Hessians, got shape "
+        f"{given.shape}"
+    )

@@ -1,4 +1,5 @@
-"""Checks of communication graphs and mixing matrices, with errors that name the place and the repair."""
+"""Checks of communication graphs and mixing matrices, with errors that name the place and the
+repair."""
 
 from __future__ import annotations
 
@@ -10,7 +11,14 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from topologies.canonical import Adjacency, Weights, WeightsLike, canonical_weights, distances, entry_at
+from topologies.canonical import (
+    Adjacency,
+    Weights,
+    WeightsLike,
+    canonical_weights,
+    distances,
+    entry_at,
+)
 from topologies.later import nx
 from topologies.spectra.eigenvalues import spectrum
 
@@ -33,15 +41,18 @@ def adjacency(graph: nx.Graph[int] | Adjacency) -> Weights:
     if one_way.nnz:
         i, j = one_way.row[0], one_way.col[0]
         i, j = (i, j) if one_way.data[0] > 0 else (j, i)
-        wrong = f"there is an edge {i} - {j} and none {j} - {i}"
-        raise ValueError(f"an adjacency matrix must be symmetric, but {wrong}; use A + A.T")
+        raise ValueError(
+            f"an adjacency matrix must be symmetric, but there is an edge {i} - {j} and none {j} "
+            f"- {i}; use A + A.T"
+        )
     check_no_loops(matrix, "an agent's own weight is W's diagonal")
     _check_connected(matrix, "the graph", agent_names(graph))
     return matrix
 
 
 def agent_names(graph: Any) -> Names:
-    """The labels that `numbered` has left in a graph, by the agents' numbers; empty for a matrix."""
+    """The labels that `numbered` has left in a graph, by the agents' numbers; empty for a
+    matrix."""
     if _is_matrix(graph):
         return NAMELESS
     labels = nx.get_node_attributes(graph, "label")
@@ -53,19 +64,22 @@ def _is_matrix(graph: object) -> bool:
 
 
 def edges_of(graph: nx.Graph[int] | Adjacency, directed: bool = False) -> Weights:
-    """The adjacency matrix of a graph, which may have directions if ``directed``; ones for the non-zero entries of a matrix."""
+    """The adjacency matrix of a graph, which may have directions if ``directed``; ones for the
+    non-zero entries of a matrix."""
     if _is_matrix(graph):
         return _pattern(graph)
     return _from_graph(graph, directed)
 
 
 def check_no_loops(matrix: Weights, why: str) -> None:
-    """Raise ValueError if an agent is its own neighbour in an adjacency matrix; the message says ``why`` that cannot be."""
+    """Raise ValueError if an agent is its own neighbour in an adjacency matrix; the message says
+    ``why`` that cannot be."""
     loops = np.flatnonzero(matrix.diagonal())
     if loops.size:
-        repair = "use graph.remove_edges_from(list(networkx.selfloop_edges(graph)))"
-        wrong = f"agent {loops[0]} has one"
-        raise ValueError(f"the graph must have no self-loops ({why}), but {wrong}; {repair}")
+        raise ValueError(
+            f"the graph must have no self-loops ({why}), but agent {loops[0]} has one; use "
+            "graph.remove_edges_from(list(networkx.selfloop_edges(graph)))"
+        )
 
 
 def check_graph(graph: nx.Graph[int] | Adjacency) -> None:
@@ -85,8 +99,10 @@ def _from_graph(graph: object, directed: bool) -> Weights:
     if not isinstance(graph, nx.Graph):
         raise TypeError(f"the graph must be a networkx.{kind}, got {type(graph).__name__}")
     if graph.is_directed() and not directed:
-        repair = "use graph.to_undirected(), or topologies.directed_weights(graph) for methods"
-        raise TypeError(f"the graph must be undirected; {repair} on directed graphs")
+        raise TypeError(
+            "the graph must be undirected; use graph.to_undirected(), or "
+            "topologies.directed_weights(graph) for methods on directed graphs"
+        )
     if graph.is_multigraph():
         raise TypeError(f"the graph must not be a multigraph; use networkx.{kind}(graph)")
     n = graph.number_of_nodes()
@@ -94,8 +110,10 @@ def _from_graph(graph: object, directed: bool) -> Weights:
         raise ValueError("the graph must have at least one agent, got none")
     for agent, node in enumerate(graph):
         if node != agent:
-            wrong = f"node number {agent} is {node!r}; use topologies.numbered(graph)"
-            raise ValueError(f"the nodes must be 0..{n - 1} in order, but {wrong}")
+            raise ValueError(
+                f"the nodes must be 0..{n - 1} in order, but node number {agent} is {node!r}; "
+                "use topologies.numbered(graph)"
+            )
     kind_of = np.dtype(np.float64)
     matrix: Weights = nx.to_scipy_sparse_array(graph, dtype=kind_of, weight=None)
     matrix.sort_indices()
@@ -105,11 +123,15 @@ def _from_graph(graph: object, directed: bool) -> Weights:
 def _pattern(graph: Any) -> Weights:
     """A sparse adjacency matrix with ones for its non-zero entries, sorted."""
     if graph.ndim != 2 or graph.shape[0] != graph.shape[1] or graph.shape[0] == 0:
-        per = "a row and a column per agent"
-        raise ValueError(f"an adjacency matrix must be square, {per}, got shape {graph.shape}")
+        raise ValueError(
+            "an adjacency matrix must be square, a row and a column per agent, got shape "
+            f"{graph.shape}"
+        )
     matrix: Weights = sparse.csr_array(graph, dtype=np.float64, copy=True)
     if not np.isfinite(matrix.data).all():
-        raise ValueError("an adjacency matrix has NaN or infinite entries: give 0 where there is no edge")
+        raise ValueError(
+            "an adjacency matrix has NaN or infinite entries: give 0 where there is no edge"
+        )
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     matrix.sort_indices()
@@ -118,12 +140,13 @@ def _pattern(graph: Any) -> Weights:
 
 
 def check_weights(W: WeightsLike, graph: nx.Graph[int] | Adjacency | None = None) -> Weights:
-    """``W``, shape (n, n), in canonical form (see `canonical_weights`), if averaging with it converges to the mean.
+    """``W``, shape (n, n), in canonical form (see `canonical_weights`), if averaging with it
+    converges to the mean.
 
     Entries may have any sign. With ``graph``, only its edges and the diagonal may carry weight.
 
-    Errors as `canonical_weights` and `check_graph`; ValueError if ``W`` has an entry outside the graph's edges, is disconnected, or
-    has a second eigenvalue of modulus 1 or more.
+    Errors as `canonical_weights` and `check_graph`; ValueError if ``W`` has an entry outside the
+    graph's edges, is disconnected, or has a second eigenvalue of modulus 1 or more.
     """
     matrix = canonical_weights(W)
     if graph is not None:
@@ -139,33 +162,40 @@ def check_weights(W: WeightsLike, graph: nx.Graph[int] | Adjacency | None = None
 def _check_support(matrix: Weights, edges: Weights) -> None:
     n = edges.shape[0]
     if matrix.shape[0] != n:
-        sizes = f"it has {matrix.shape[0]} rows, the graph {n} agents"
-        raise ValueError(f"W must have one row per agent of the graph: {sizes}")
+        raise ValueError(
+            f"W must have one row per agent of the graph: it has {matrix.shape[0]} rows, the "
+            f"graph {n} agents"
+        )
     allowed = edges + sparse.eye_array(n, format="csr")
     outside = (matrix - matrix.multiply(allowed)).tocoo()
     bad = np.flatnonzero(outside.data)
     if bad.size:
         i, j, entry = entry_at(outside, bad)
-        wrong = f"W[{i}, {j}] = {entry:.3g} and agents {i} and {j} are not neighbours ({bad.size} such entries)"
-        repair = f"add the edge or move the weight to the diagonals W[{i}, {i}] and W[{j}, {j}]"
-        raise ValueError(f"W may only have entries on the graph's edges, but {wrong}; {repair}")
+        raise ValueError(
+            f"W may only have entries on the graph's edges, but W[{i}, {j}] = {entry:.3g} and "
+            f"agents {i} and {j} are not neighbours ({bad.size} such entries); add the edge or "
+            f"move the weight to the diagonals W[{i}, {i}] and W[{j}, {j}]"
+        )
 
 
 def _check_connected(matrix: Weights, what: str, names: Names = NAMELESS) -> None:
-    """Raise ValueError with an agent of each of several components; ``names`` are those of agents that have one."""
+    """Raise ValueError with an agent of each of several components; ``names`` are those of agents
+    that have one."""
     count, labels = csgraph.connected_components(matrix, directed=False)
     if count > 1:
         _, first, sizes = np.unique(labels, return_index=True, return_counts=True)
         agents = [names.get(agent, agent) for agent in first.tolist()]
         parts = [f"{size} with agent {agent}" for size, agent in zip(sizes, agents, strict=True)]
         listed = ", ".join([*parts[:_SHOWN], *["..."] * (count > _SHOWN)])
-        wrong = f"it has {count} components, by number of agents: {listed}"
-        repair = f"join them with edges, for example {agents[0]} - {agents[1]}"
-        raise ValueError(f"{what} must be connected, but {wrong}; {repair}")
+        raise ValueError(
+            f"{what} must be connected, but it has {count} components, by number of agents: "
+            f"{listed}; join them with edges, for example {agents[0]} - {agents[1]}"
+        )
 
 
 def _check_aperiodic(matrix: Weights) -> None:
-    """Raise if a connected W >= 0 has the eigenvalue -1: the graph is bipartite and the diagonal 0."""
+    """Raise if a connected W >= 0 has the eigenvalue -1: the graph is bipartite and the diagonal
+    0."""
     n = matrix.shape[0]
     if n == 1 or matrix.diagonal().any():
         return
@@ -173,9 +203,10 @@ def _check_aperiodic(matrix: Weights) -> None:
     edges = matrix.tocoo()
     edge = edges.data != 0
     if np.all((depth[edges.row[edge]] - depth[edges.col[edge]]) % 2 == 1):
-        why = "the graph is bipartite and W's diagonal is zero; use lazy weights, (I + W) / 2"
-        wrong = "W has the eigenvalue -1, so averaging oscillates and never converges"
-        raise ValueError(f"{wrong}: {why}")
+        raise ValueError(
+            "W has the eigenvalue -1, so averaging oscillates and never converges: the graph is "
+            "bipartite and W's diagonal is zero; use lazy weights, (I + W) / 2"
+        )
 
 
 def _check_eigenvalues(matrix: Weights) -> None:
@@ -189,4 +220,6 @@ def _check_eigenvalues(matrix: Weights) -> None:
     else:
         return
     wrong += f", so averaging does not converge; {repair}"
-    raise ValueError(f"all eigenvalues of W but one must lie strictly between -1 and 1, but {wrong}")
+    raise ValueError(
+        f"all eigenvalues of W but one must lie strictly between -1 and 1, but {wrong}"
+    )

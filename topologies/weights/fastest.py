@@ -1,16 +1,20 @@
-"""Weights with the least second singular value sigma: fastest mixing (FMMC) and fastest linear averaging (FDLA), certified.
+"""Weights with the least second singular value sigma: fastest mixing (FMMC) and fastest linear
+averaging (FDLA), certified.
 
-With one weight w_e per edge e = {i, j} and W = I - sum_e w_e (e_i - e_j)(e_i - e_j)', sigma(W) = ||W - 11'/n|| is convex in w.
-FMMC asks for W >= 0, FDLA takes weights of any sign. Boyd, Diaconis and Xiao, "Fastest mixing Markov chain on a graph" (2004);
-Xiao and Boyd, "Fast linear iterations for distributed averaging" (2004).
+With one weight w_e per edge e = {i, j} and W = I - sum_e w_e (e_i - e_j)(e_i - e_j)', sigma(W) =
+||W - 11'/n|| is convex in w. FMMC asks for W >= 0, FDLA takes weights of any sign. Boyd, Diaconis
+and Xiao, "Fastest mixing Markov chain on a graph" (2004); Xiao and Boyd, "Fast linear iterations
+for distributed averaging" (2004).
 
-The certificate does not trust the solver. For any symmetric Y with Y 1 = 0 and nuclear norm at most 1,
+The certificate does not trust the solver. For any symmetric Y with Y 1 = 0 and nuclear norm at most
+1,
 
     sigma(W) >= <Y, W> = trace Y - sum_e g_e w_e,    g_e = Y_ii + Y_jj - 2 Y_ij,
 
-so a lower bound on every feasible W is, for FDLA, trace Y if all g_e vanish, and for FMMC, trace Y - sum_i z_i for any z >= 0
-with z_i + z_j >= g_e on every edge (W >= 0 means w >= 0 and rows of w that sum to at most 1). Y is taken from the solver, made
-exactly feasible, and the bound computed from it.
+so a lower bound on every feasible W is, for FDLA, trace Y if all g_e vanish, and for FMMC, trace
+Y - sum_i z_i for any z >= 0 with z_i + z_j >= g_e on every edge (W >= 0 means w >= 0 and rows of w
+that sum to at most 1). Y is taken from the solver, made exactly feasible, and the bound computed
+from it.
 """
 
 from __future__ import annotations
@@ -72,18 +76,21 @@ class _Problem(NamedTuple):
 def fastest_weights(graph: nx.Graph[int] | Adjacency, nonnegative: bool = True) -> FastestWeights:
     """FMMC (``nonnegative``) or FDLA weights with their certificate.
 
-    One weight for all edges is tried first: where its certificate closes to 1e-12, as it does on every edge-transitive graph
-    (ring, complete, star, complete bipartite, hypercube, torus with equal sides), it is the optimum, in closed form from
-    the Laplacian's eigenvalues. Otherwise CLARABEL solves the semidefinite program: seconds for 60 agents, minutes for 150.
+    One weight for all edges is tried first: where its certificate closes to 1e-12, as it does on
+    every edge-transitive graph (ring, complete, star, complete bipartite, hypercube, torus with
+    equal sides), it is the optimum, in closed form from the Laplacian's eigenvalues. Otherwise
+    CLARABEL solves the semidefinite program: seconds for 60 agents, minutes for 150.
 
-    Errors as `check_graph`; ValueError for more than 1500 agents, or if the solver fails; ImportError if cvxpy is needed and not
-    installed (it comes with ``pip install decentorth[weights]``).
+    Errors as `check_graph`; ValueError for more than 1500 agents, or if the solver fails;
+    ImportError if cvxpy is needed and not installed (it comes with ``pip install
+    decentorth[weights]``).
     """
     edges = adjacency(graph)
     n = edges.shape[0]
     if n > _LARGEST:
-        most = f"for up to {_LARGEST} agents, got {n}; {_ELSE}"
-        raise ValueError(f"fastest weights are computed {most}")
+        raise ValueError(
+            f"fastest weights are computed for up to {_LARGEST} agents, got {n}; {_ELSE}"
+        )
     once = upper(edges)
     problem = _Problem(n, once.row.astype(np.intp), once.col.astype(np.intp), nonnegative)
     if n == 1:
@@ -93,17 +100,20 @@ def fastest_weights(graph: nx.Graph[int] | Adjacency, nonnegative: bool = True) 
 
 
 def fmmc_weights(graph: nx.Graph[int] | Adjacency) -> Weights:
-    """The fastest mixing W >= 0, shape (n, n). See `fastest_weights` for its certificate and its errors."""
+    """The fastest mixing W >= 0, shape (n, n). See `fastest_weights` for its certificate and its
+    errors."""
     return fastest_weights(graph).W
 
 
 def fdla_weights(graph: nx.Graph[int] | Adjacency) -> Weights:
-    """The fastest averaging W with weights of any sign, shape (n, n). See `fastest_weights` for the errors."""
+    """The fastest averaging W with weights of any sign, shape (n, n). See `fastest_weights` for the
+    errors."""
     return fastest_weights(graph, nonnegative=False).W
 
 
 def _constant(problem: _Problem, edges: Weights) -> FastestWeights:
-    """One weight for all edges, with a dual point from the projectors on the extreme eigenspaces of the Laplacian."""
+    """One weight for all edges, with a dual point from the projectors on the extreme eigenspaces of
+    the Laplacian."""
     degrees = row_sums(edges)
     values, vectors = np.linalg.eigh(np.diag(degrees) - dense(edges))
     second, largest = values[1], values[-1]
@@ -133,7 +143,8 @@ def _certified(problem: _Problem, weights: Vector, dual: Vector) -> FastestWeigh
 
 
 def _lower_bound(problem: _Problem, dual: Vector) -> float:
-    """The lower bound of the module docstring from any symmetric matrix ``dual``, shape (n, n), after it is made feasible."""
+    """The lower bound of the module docstring from any symmetric matrix ``dual``, shape (n, n),
+    after it is made feasible."""
     i, j = problem.tails, problem.heads
     Y = (dual + dual.T) / 2
     if not problem.nonnegative:
@@ -146,7 +157,8 @@ def _lower_bound(problem: _Problem, dual: Vector) -> float:
 
 
 def _cover(problem: _Problem, gains: Vector) -> float:
-    """sum z for z >= 0 with z_i + z_j >= gain on every edge: nearly the least sum, and feasible even if the solver's z is not."""
+    """sum z for z >= 0 with z_i + z_j >= gain on every edge: nearly the least sum, and feasible
+    even if the solver's z is not."""
     covers: Any = -_incidence(problem).T.tocsc()
     found = optimize.linprog(np.ones(problem.n), covers, -gains, bounds=(0, None))
     z = np.full(problem.n, max(0.0, gains.max() / 2))
@@ -174,10 +186,13 @@ def _optimised(problem: _Problem) -> FastestWeights:
 
 
 def _solve(problem: _Problem) -> tuple[Vector, Vector]:
-    """Solve the semidefinite program: minimise s with -s I <= W - 11'/n <= s I; the weights and the difference of the duals."""
+    """Solve the semidefinite program: minimise s with -s I <= W - 11'/n <= s I; the weights and the
+    difference of the duals."""
     if find_spec("cvxpy") is None:
-        repair = f"pip install 'decentorth[weights]', or {_ELSE}"
-        raise ImportError(f"fmmc and fdla weights need cvxpy on this graph: {repair}")
+        raise ImportError(
+            "fmmc and fdla weights need cvxpy on this graph: pip install 'decentorth[weights]', "
+            f"or {_ELSE}"
+        )
     n, i, j, _ = problem
     m = len(i)
     places = np.concatenate([i * n + i, j * n + j, i * n + j, j * n + i])

@@ -16,15 +16,18 @@ _SHOWN = 6
 
 
 def without_agents(W: WeightsLike, lost: Sequence[int] | NDArray[np.int64]) -> Weights:
-    """The mixing matrix of the remaining agents, in their order: each keeps the weight that it gave to agents that leave.
+    """The mixing matrix of the remaining agents, in their order: each keeps the weight that it gave
+    to agents that leave.
 
-    With ``L`` the agents that leave, ``W'_ij = W_ij`` for i != j and ``W'_ii = W_ii + sum_{l in L} W_il``, added in ascending
-    order of l. W' is symmetric, its rows sum to 1, its edges are the edges of W between remaining agents. I - W' is I - W
-    restricted to these edges (a graph Laplacian), so no eigenvalue of W' is smaller than the smallest of W where weights are not
+    With ``L`` the agents that leave, ``W'_ij = W_ij`` for i != j and ``W'_ii = W_ii + sum_{l in L}
+    W_il``, added in ascending order of l. W' is symmetric, its rows sum to 1, its edges are the
+    edges of W between remaining agents. I - W' is I - W restricted to these edges (a graph
+    Laplacian), so no eigenvalue of W' is smaller than the smallest of W where weights are not
     negative.
 
-    ``W`` is a mixing matrix, ``(n, n)``, see `canonical_weights`; numbers in ``lost`` that repeat count once. Raises ValueError if
-    a number is not an agent's, no agent remains, or the remaining agents are disconnected.
+    ``W`` is a mixing matrix, ``(n, n)``, see `canonical_weights`; numbers in ``lost`` that repeat
+    count once. Raises ValueError if a number is not an agent's, no agent remains, or the remaining
+    agents are disconnected.
     """
     matrix = canonical_weights(W)
     n = matrix.shape[0]
@@ -44,6 +47,8 @@ def without_agents(W: WeightsLike, lost: Sequence[int] | NDArray[np.int64]) -> W
     if count > 1:
         parts = [ranges(left[labels == label]) for label in range(min(count, _SHOWN))]
         listed = "; ".join([*parts, *["..."] * (count > _SHOWN)])
-        wrong = f"the others are not connected ({count} components), and cannot agree any more"
-        raise ValueError(f"without agents {ranges(leaving)} {wrong}: {listed}")
+        raise ValueError(
+            f"without agents {ranges(leaving)} the others are not connected ({count} components), "
+            f"and cannot agree any more: {listed}"
+        )
     return repaired

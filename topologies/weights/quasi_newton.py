@@ -1,6 +1,7 @@
 """Quasi-Newton minimisation of functions with kinks, such as the largest modulus of an eigenvalue.
 
-BFGS with the weak Wolfe line search by bisection of Lewis and Overton, "Nonsmooth optimization via quasi-Newton methods" (2013).
+BFGS with the weak Wolfe line search by bisection of Lewis and Overton, "Nonsmooth optimization via
+quasi-Newton methods" (2013).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _TRIALS = 40
 
 
 def minimise_nonsmooth(function: Objective, start: Vector, iterations: int) -> tuple[Vector, float]:
-    """A local minimiser of ``function``, which returns its value and gradient (defined almost everywhere), and the value there.
+    """A local minimiser of ``function``, which returns its value and gradient (defined almost
+    everywhere), and the value there.
 
     It stops when the gradient vanishes, when no step decreases the value, or after ``iterations``.
     """
@@ -49,7 +51,8 @@ def minimise_nonsmooth(function: Objective, start: Vector, iterations: int) -> t
 def _line_search(
     function: Objective, at: Vector, value: float, slope: float, direction: Vector
 ) -> tuple[float, float, Vector] | None:
-    """A step with the value and the gradient after it; it meets Armijo's condition and, if found in time, the weak Wolfe one."""
+    """A step with the value and the gradient after it; it meets Armijo's condition and, if found in
+    time, the weak Wolfe one."""
     lower, upper, step = 0.0, np.inf, 1.0
     best: tuple[float, float, Vector] | None = None
     for _ in range(_TRIALS):

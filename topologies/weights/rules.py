@@ -1,10 +1,12 @@
-"""Mixing matrices from graphs: symmetric, doubly stochastic, supported on the edges and the diagonal.
+"""Mixing matrices from graphs: symmetric, doubly stochastic, supported on the edges and the
+diagonal.
 
-Sources. Uniform: Sun, Chen, Garcia and Shahrampour, "Global convergence of decentralized retraction-free optimization on the
-Stiefel manifold", section V (ring of 10, own weight 0.8, neighbours 0.1). Maximum degree: Boyd, Diaconis and Xiao, "Fastest
-mixing Markov chain on a graph" (2004). Metropolis: Xiao, Boyd and Lall, "A scheme for robust distributed sensor fusion based on
-average consensus" (2005), whose ``1 + max`` keeps every own weight positive. Local degree and best constant: Xiao and Boyd, "Fast
-linear iterations for distributed averaging" (2004).
+Sources. Uniform: Sun, Chen, Garcia and Shahrampour, "Global convergence of decentralized
+retraction-free optimization on the Stiefel manifold", section V (ring of 10, own weight 0.8,
+neighbours 0.1). Maximum degree: Boyd, Diaconis and Xiao, "Fastest mixing Markov chain on a graph"
+(2004). Metropolis: Xiao, Boyd and Lall, "A scheme for robust distributed sensor fusion based on
+average consensus" (2005), whose ``1 + max`` keeps every own weight positive. Local degree and best
+constant: Xiao and Boyd, "Fast linear iterations for distributed averaging" (2004).
 """
 
 from __future__ import annotations
@@ -16,7 +18,14 @@ from typing import Concatenate, ParamSpec, TypeAlias
 
 import numpy as np
 
-from topologies.canonical import Adjacency, Weights, WeightsLike, canonical_weights, row_sums, with_diagonal
+from topologies.canonical import (
+    Adjacency,
+    Weights,
+    WeightsLike,
+    canonical_weights,
+    row_sums,
+    with_diagonal,
+)
 from topologies.later import nx
 from topologies.spectra.eigenvalues import laplacian_extremes
 from topologies.weights.checks import adjacency, check_weights
@@ -32,7 +41,8 @@ _LAZY = "lazy-"
 def _rule(
     build: Callable[Concatenate[Weights, P], Weights],
 ) -> Callable[Concatenate[Graph, P], Weights]:
-    """A weight rule from the function that computes W from an adjacency matrix: the graph and W are checked."""
+    """A weight rule from the function that computes W from an adjacency matrix: the graph and W are
+    checked."""
 
     @wraps(build)
     def rule(graph: Graph, /, *args: P.args, **kwargs: P.kwargs) -> Weights:
@@ -43,30 +53,35 @@ def _rule(
 
 @_rule
 def uniform_weights(graph: Weights, self_weight: float = 0.8) -> Weights:
-    """``W_ii = self_weight``, ``W_ij = (1 - self_weight) / degree``, shape (n, n), where all agents have the same degree.
+    """``W_ii = self_weight``, ``W_ij = (1 - self_weight) / degree``, shape (n, n), where all agents
+    have the same degree.
 
     A single agent gets ``[[1]]``.
 
-    Raises ValueError if ``self_weight`` is outside [0, 1), two degrees differ, or W has the eigenvalue -1; for the graph as
-    `check_graph`.
+    Raises ValueError if ``self_weight`` is outside [0, 1), two degrees differ, or W has the
+    eigenvalue -1; for the graph as `check_graph`.
     """
     if not 0 <= self_weight < 1:
-        raise ValueError(f"self_weight must be in [0, 1), as neighbours need weight, got {self_weight}")
+        raise ValueError(
+            f"self_weight must be in [0, 1), as neighbours need weight, got {self_weight}"
+        )
     n, degrees = graph.shape[0], np.diff(graph.indptr)
     if n == 1:
         return with_diagonal(graph, np.ones(1))
     other = int(np.argmax(degrees != degrees[0]))
     if other:
-        found = f"agent 0 has {degrees[0]} and agent {other} has {degrees[other]}"
-        wrong = f"uniform weights need agents with equally many neighbours, but {found}"
-        raise ValueError(f"{wrong}; use metropolis weights")
+        raise ValueError(
+            "uniform weights need agents with equally many neighbours, but agent 0 has "
+            f"{degrees[0]} and agent {other} has {degrees[other]}; use metropolis weights"
+        )
     edges = graph * ((1 - self_weight) / float(degrees[0]))
     return with_diagonal(edges, np.full(n, float(self_weight)))
 
 
 @_rule
 def metropolis_weights(graph: Weights) -> Weights:
-    """``W_ij = 1 / (1 + max(degree_i, degree_j))``, shape (n, n), the rest on the diagonal. Raises the errors of `check_graph`."""
+    """``W_ij = 1 / (1 + max(degree_i, degree_j))``, shape (n, n), the rest on the diagonal. Raises
+    the errors of `check_graph`."""
     return _by_degrees(graph, 1.0)
 
 
@@ -74,7 +89,8 @@ def metropolis_weights(graph: Weights) -> Weights:
 def max_degree_weights(graph: Weights) -> Weights:
     """``W_ij = 1 / d`` with d the largest degree, ``W_ii = (d - degree_i) / d``, shape (n, n).
 
-    Raises the errors of `check_graph`, and ValueError if the graph is regular and bipartite, so that W has the eigenvalue -1.
+    Raises the errors of `check_graph`, and ValueError if the graph is regular and bipartite, so
+    that W has the eigenvalue -1.
     """
     degrees = np.diff(graph.indptr)
     largest = max(1, int(degrees.max()))
@@ -85,14 +101,16 @@ def max_degree_weights(graph: Weights) -> Weights:
 def local_degree_weights(graph: Weights) -> Weights:
     """``W_ij = 1 / max(degree_i, degree_j)``, shape (n, n), the rest on the diagonal.
 
-    Raises the errors of `check_graph`, and ValueError if the graph is regular and bipartite, so that W has the eigenvalue -1.
+    Raises the errors of `check_graph`, and ValueError if the graph is regular and bipartite, so
+    that W has the eigenvalue -1.
     """
     return _by_degrees(graph, 0.0)
 
 
 @_rule
 def best_constant_weights(graph: Weights) -> Weights:
-    """``W = I - a L`` with the Laplacian L and the a of least sigma, 2 / (lambda_2(L) + lambda_n(L)); shape (n, n).
+    """``W = I - a L`` with the Laplacian L and the a of least sigma, 2 / (lambda_2(L) +
+    lambda_n(L)); shape (n, n).
 
     Own weights may be negative. Raises the errors of `check_graph`.
     """
@@ -121,7 +139,8 @@ def lazy(W: WeightsLike) -> Weights:
 
 
 def weights_from_name(graph: Graph, name: str = "auto", self_weight: float = 0.8) -> Weights:
-    """The mixing matrix, shape (n, n), of a named rule: see `available_weights` and `resolve_weights_name`.
+    """The mixing matrix, shape (n, n), of a named rule: see `available_weights` and
+    `resolve_weights_name`.
 
     Raises ValueError if the name is unknown, or as the rule itself.
 
@@ -142,7 +161,8 @@ def weights_from_name(graph: Graph, name: str = "auto", self_weight: float = 0.8
 
 
 def resolve_weights_name(graph: Graph, name: str = "auto") -> str:
-    """The rule that `weights_from_name` follows on this graph: the name with ``auto`` replaced by its choice.
+    """The rule that `weights_from_name` follows on this graph: the name with ``auto`` replaced by
+    its choice.
 
     Raises ValueError if the name is unknown; for the graph errors as `check_graph`.
     """

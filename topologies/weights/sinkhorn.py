@@ -1,7 +1,9 @@
-"""A user's own non-negative matrix made doubly stochastic: symmetric Sinkhorn-Knopp scaling W = D A D.
+"""A user's own non-negative matrix made doubly stochastic: symmetric Sinkhorn-Knopp scaling W = D A
+D.
 
-The iteration is the symmetric one of Knight, Ruiz and Ucar, "A symmetry preserving algorithm for matrix scaling" (2014), whose
-error shrinks by (1 - lambda_min(W)) / 2 per round: fast if the agents keep some own weight.
+The iteration is the symmetric one of Knight, Ruiz and Ucar, "A symmetry preserving algorithm for
+matrix scaling" (2014), whose error shrinks by (1 - lambda_min(W)) / 2 per round: fast if the agents
+keep some own weight.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ _ROW_SUM = 1e-14
 
 
 def sinkhorn_weights(A: WeightsLike) -> Weights:
-    """The doubly stochastic ``D A D``, shape (n, n), with D diagonal and positive, of a symmetric ``A >= 0``.
+    """The doubly stochastic ``D A D``, shape (n, n), with D diagonal and positive, of a symmetric
+    ``A >= 0``.
 
-    It has A's non-zeros and so any graph: of all doubly stochastic matrices it is nearest to A in relative entropy.
+    It has A's non-zeros and so any graph: of all doubly stochastic matrices it is nearest to A in
+    relative entropy.
 
-    Errors as `check_weights`; TypeError if ``A`` does not hold real numbers; ValueError if it is not square, finite, non-negative
-    and symmetric, or if it cannot be scaled.
+    Errors as `check_weights`; TypeError if ``A`` does not hold real numbers; ValueError if it is
+    not square, finite, non-negative and symmetric, or if it cannot be scaled.
     """
     matrix = finite_square(A, "A")
     coo = matrix.tocoo()
@@ -55,13 +59,17 @@ def _scale(matrix: Weights) -> NDArray[np.float64]:
         if sums.min() <= 0:
             empty = int(np.argmin(sums))
             repair = f"give A[{empty}, {empty}] > 0"
-            raise ValueError(f"every row of A must have a positive entry, but row {empty} has none; {repair}")
+            raise ValueError(
+                f"every row of A must have a positive entry, but row {empty} has none; {repair}"
+            )
         if np.abs(sums - 1).max() <= n * _ROW_SUM:
             return scale
         scale = scale / np.sqrt(sums)
         if scale.max() > _WIDEST * scale.min():
             break
     worst = int(np.argmax(np.abs(sums - 1)))
-    wrong = f"A cannot be scaled to row sums 1 (row {worst} stays at {sums[worst]:.6g})"
     repair = "give every agent a weight of its own, A[i, i] > 0"
-    raise ValueError(f"{wrong}: some entries lie on no positive diagonal of A; {repair}")
+    raise ValueError(
+        f"A cannot be scaled to row sums 1 (row {worst} stays at {sums[worst]:.6g}): some entries "
+        f"lie on no positive diagonal of A; {repair}"
+    )

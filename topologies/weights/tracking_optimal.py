@@ -1,8 +1,10 @@
-"""Mixing matrices optimised for gradient tracking: the least exact linear rate over edge weights and step together.
+"""Mixing matrices optimised for gradient tracking: the least exact linear rate over edge weights
+and step together.
 
-The rate is the largest modulus of an eigenvalue z of the iteration matrix M (see `spectra.tracking_rate`). Where z is simple, with
-left and right eigenvectors l and r, its derivative along dM is l* dM r / l* r. With W = I - sum_e w_e (e_i - e_j)(e_i - e_j)',
-l* dM r = p* dW q + l_y* dW s, where, for combine then adapt,
+The rate is the largest modulus of an eigenvalue z of the iteration matrix M (see
+`spectra.tracking_rate`). Where z is simple, with left and right eigenvectors l and r, its
+derivative along dM is l* dM r / l* r. With W = I - sum_e w_e (e_i - e_j)(e_i - e_j)', l* dM r = p*
+dW q + l_y* dW s, where, for combine then adapt,
 
     p = l_x + H l_y,    q = r_x,          s = r_y,
 
@@ -10,8 +12,9 @@ and for adapt then combine
 
     p = l_x + H W l_y,  q = r_x - a r_y,  s = r_y + H (W q - r_x).
 
-The rate has kinks where eigenvalues tie, as they do at the optimum, so a quasi-Newton method for nonsmooth functions minimises it
-from several starts. It is not convex: the result is a good local optimum, and never worse than its starts.
+The rate has kinks where eigenvalues tie, as they do at the optimum, so a quasi-Newton method for
+nonsmooth functions minimises it from several starts. It is not convex: the result is a good local
+optimum, and never worse than its starts.
 """
 
 from __future__ import annotations
@@ -65,7 +68,8 @@ def tracking_weights(
     order: Order = "combine-then-adapt",
     iterations: int = _ITERATIONS,
 ) -> TrackingWeights:
-    """The weights on ``graph`` with the least rate of gradient tracking that was found: some seconds for 20 agents.
+    """The weights on ``graph`` with the least rate of gradient tracking that was found: some
+    seconds for 20 agents.
 
     Errors as `check_graph`; for curvatures and order as `tracking_score`.
 
@@ -73,11 +77,12 @@ def tracking_weights(
     ----------
     graph : networkx.Graph or sparse adjacency matrix
     curvatures : array
-        One for all agents, shape (); one for each, shape (n,); or several scenarios, shape (k, n), of which the slowest counts:
-        see `curvature_scenarios` where only bounds are known.
+        One for all agents, shape (); one for each, shape (n,); or several scenarios, shape (k, n),
+        of which the slowest counts: see `curvature_scenarios` where only bounds are known.
     order : {"combine-then-adapt", "adapt-then-combine"}
     iterations : int
-        Quasi-Newton iterations per start. Starts: Metropolis weights, their lazy form, and lazy best-constant weights.
+        Quasi-Newton iterations per start. Starts: Metropolis weights, their lazy form, and lazy
+        best-constant weights.
     """
     edges = adjacency(graph)
     n = edges.shape[0]
@@ -104,16 +109,19 @@ def curvature_scenarios(
     count: int = 8,
     seed: int = 0,
 ) -> Vector:
-    """``count`` random orders, shape (count, n), of n curvatures spaced evenly from ``smallest`` to ``largest``."""
+    """``count`` random orders, shape (count, n), of n curvatures spaced evenly from ``smallest`` to
+    ``largest``."""
     if not 0 <= smallest <= largest:
-        got = f"got {smallest} and {largest}"
-        raise ValueError(f"curvature bounds must satisfy 0 <= smallest <= largest, {got}")
+        raise ValueError(
+            f"curvature bounds must satisfy 0 <= smallest <= largest, got {smallest} and {largest}"
+        )
     rng = np.random.default_rng(seed)
     return np.array([rng.permutation(np.linspace(smallest, largest, n)) for _ in range(count)])
 
 
 class _Objective:
-    """The worst rate over the scenarios and its gradient, as a function of the edge weights and the logarithm of the step."""
+    """The worst rate over the scenarios and its gradient, as a function of the edge weights and the
+    logarithm of the step."""
 
     def __init__(self, edges: Weights, scenarios: Vector, order: Order) -> None:
         once = upper(edges)
@@ -142,7 +150,9 @@ class _Objective:
         worst = int(np.argmax(rates))
         return rates[worst], self._gradient(W, step, worst, restricted[worst], pencils[worst][1])
 
-    def _gradient(self, W: Vector, step: float, case: int, restricted: Vector, slope: Vector) -> Vector:
+    def _gradient(
+        self, W: Vector, step: float, case: int, restricted: Vector, slope: Vector
+    ) -> Vector:
         basis, H = self._bases[case], self._hessians[case][:, 0, 0]
         decomposition: Any = eig(restricted, left=True, right=True)
         values, lefts, rights = decomposition
@@ -171,8 +181,10 @@ class _Objective:
 def _scenarios(curvatures: ArrayLike, n: int) -> Vector:
     given = np.asarray(curvatures, dtype=np.float64)
     if given.ndim > 2 or given.shape[-1:] not in ((), (n,)) or given.size == 0:
-        kinds = f"one number, {n} numbers or k rows of {n} numbers"
-        raise ValueError(f"curvatures must be {kinds}, got shape {given.shape}")
+        raise ValueError(
+            f"curvatures must be one number, {n} numbers or k rows of {n} numbers, got shape "
+            f"{given.shape}"
+        )
     rows: Vector = np.atleast_2d(given)
     return np.broadcast_to(rows, (len(rows), n))
 

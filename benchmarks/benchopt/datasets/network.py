@@ -9,7 +9,10 @@ from benchmarks.auto_steps import GRAPHS, PROBLEMS
 
 class Dataset(BaseDataset):
     name = "network"
-    parameters: ClassVar = {"problem": ["Procrustes", "PCA, digits even", "PCA, digits by label"], "graph": list(GRAPHS)}
+    parameters: ClassVar = {
+        "problem": ["Procrustes", "PCA, digits even", "PCA, digits by label"],
+        "graph": list(GRAPHS),
+    }
 
     def get_data(self):
         found = PROBLEMS[self.problem](0)

@@ -1,4 +1,5 @@
-"""Principal components of Gaussian samples whose standard deviations fall as a geometric progression, one agent."""
+"""Principal components of Gaussian samples whose standard deviations fall as a geometric
+progression, one agent."""
 
 from typing import ClassVar
 
@@ -14,4 +15,9 @@ class Dataset(BaseDataset):
 
     def get_data(self):
         rng = np.random.default_rng(0)
-        return {"problem": PCA([rng.standard_normal((self.samples, self.n)) * 0.98 ** np.arange(self.n)], self.p), "W": None}
+        return {
+            "problem": PCA(
+                [rng.standard_normal((self.samples, self.n)) * 0.98 ** np.arange(self.n)], self.p
+            ),
+            "W": None,
+        }

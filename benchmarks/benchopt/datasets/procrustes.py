@@ -14,5 +14,8 @@ class Dataset(BaseDataset):
 
     def get_data(self):
         rng = np.random.default_rng(0)
-        A, B = rng.standard_normal((self.samples, self.n)), rng.standard_normal((self.p, self.samples))
+        A, B = (
+            rng.standard_normal((self.samples, self.n)),
+            rng.standard_normal((self.p, self.samples)),
+        )
         return {"problem": Procrustes([A], [B]), "W": None}

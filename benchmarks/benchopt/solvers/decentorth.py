@@ -1,4 +1,5 @@
-"""Methods of decentorth, named as on its command line: those of one agent for one agent, the others on networks."""
+"""Methods of decentorth, named as on its command line: those of one agent for one agent, the others
+on networks."""
 
 from typing import ClassVar
 
@@ -6,7 +7,11 @@ from benchopt import BaseSolver
 
 from decentorth.api import set_up
 
-ONE = ["lbfgs:retraction=cholesky-qr", "conjugate_gradients:retraction=cholesky-qr", "rgd:step_size=bb,retraction=cholesky-qr"]
+ONE = [
+    "lbfgs:retraction=cholesky-qr",
+    "conjugate_gradients:retraction=cholesky-qr",
+    "rgd:step_size=bb,retraction=cholesky-qr",
+]
 SEVERAL = ["drfgt", "rfextra", "destiny", "drgta", "dprgt", "rextra"]
 
 

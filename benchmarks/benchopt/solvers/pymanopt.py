@@ -25,13 +25,22 @@ class Solver(BaseSolver):
             manifold,
             make(lambda x: float(problem.value(x[None])[0])),
             euclidean_gradient=make(lambda x: problem.gradient(x[None])[0]),
-            euclidean_hessian=make(lambda x, v: problem.gradient((x + v)[None])[0] - problem.gradient(x[None])[0]),  # linear
+            # linear
+            euclidean_hessian=make(
+                lambda x, v: problem.gradient((x + v)[None])[0] - problem.gradient(x[None])[0]
+            ),
         )
 
     def run(self, n_iter):
         optimizer = getattr(pymanopt.optimizers, self.optimizer)
-        found = optimizer(verbosity=0, max_iterations=n_iter + 1, min_gradient_norm=0.0, min_step_size=0.0)
-        self.x = np.asarray(found.run(self.problem, initial_point=self.x0[0]).point)[None] if n_iter else self.x0
+        found = optimizer(
+            verbosity=0, max_iterations=n_iter + 1, min_gradient_norm=0.0, min_step_size=0.0
+        )
+        self.x = (
+            np.asarray(found.run(self.problem, initial_point=self.x0[0]).point)[None]
+            if n_iter
+            else self.x0
+        )
 
     def get_result(self):
         return {"x": self.x}

@@ -12,7 +12,9 @@ class Solver(BaseSolver):
     sampling_strategy = "run_once"
 
     def skip(self, problem, W, x0):
-        return W is not None or not isinstance(problem, PCA), "eigenvectors are the answer of PCA of one agent alone"
+        return W is not None or not isinstance(
+            problem, PCA
+        ), "eigenvectors are the answer of PCA of one agent alone"
 
     def set_objective(self, problem, W, x0):
         self.problem, self.x = problem, x0

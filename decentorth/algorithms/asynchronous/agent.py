@@ -9,16 +9,18 @@ The activation of agent i, at any time; A_ij = 1 / (in-degree + 1), B_ji = 1 / (
     rho_i <- rho_i + s,  z_i <- z_i - (out-degree) s,      s = floor(z_i / (out-degree + 1))  (4)
     send (version, v_i, rho_i), which may be lost, to every out-neighbour                    (5)
 
-rho_i is the mass that agent i has ever sent over each of its out-edges, so a lost message loses nothing: the next one that arrives
-carries its mass too. All masses are whole multiples of one quantum, as int64 modulo 2^64: `rho_j - used_ij` is right across the
-wrap, and two invariants hold exactly, whatever is lost or late, also when an agent falls back to a checkpoint:
+rho_i is the mass that agent i has ever sent over each of its out-edges, so a lost message loses
+nothing: the next one that arrives carries its mass too. All masses are whole multiples of one
+quantum, as int64 modulo 2^64: `rho_j - used_ij` is right across the wrap, and two invariants hold
+exactly, whatever is lost or late, also when an agent falls back to a checkpoint:
 
     z_i - Lambda_i = sum_j used_ij - (out-degree) rho_i                      of every agent alone
     sum_i z_i + sum over edges (rho_j - used_ij) = sum_i Lambda_i            their sum
 
-Counters as in Tian, Sun, Scutari, "Achieving linear convergence in distributed asynchronous multiagent optimization" (ASY-SONATA,
-2020), and Zhu, Tian, Huang, Xu, Scutari, "R-FAST: robust fully-asynchronous stochastic gradient tracking over general topology"
-(2024), here with the landing field of paper 004 and in fixed point.
+Counters as in Tian, Sun, Scutari, "Achieving linear convergence in distributed asynchronous
+multiagent optimization" (ASY-SONATA, 2020), and Zhu, Tian, Huang, Xu, Scutari, "R-FAST: robust
+fully-asynchronous stochastic gradient tracking over general topology" (2024), here with the landing
+field of paper 004 and in fixed point.
 """
 
 from __future__ import annotations
@@ -37,10 +39,12 @@ from ..common.fields import landing
 
 Mass = NDArray[np.int64]
 QUANTUM_BITS = 54
-"""The largest entry of a field or gradient at the start is about this power of two times the quantum."""
+"""The largest entry of a field or gradient at the start is about this power of two times the
+quantum."""
 _LIMIT = 1 << 62
 COUNT = (1 << 40) - 1
-"""The bits of a version that count activations; those above are the incarnation, raised when an agent comes back."""
+"""The bits of a version that count activations; those above are the incarnation, raised when an
+agent comes back."""
 _FASTER = 10.0
 """The largest ratio of rates that a step makes up for."""
 _SMOOTH = 10
@@ -73,7 +77,8 @@ class Message(NamedTuple):
         return np.concatenate(([self.version], *parts))
 
     def read(self, words: Index) -> Message:
-        """Decode a message from int64 words; its arrays have the shapes of this message's arrays."""
+        """Decode a message from int64 words; its arrays have the shapes of this message's
+        arrays."""
         size, shape = self.point.size, self.point.shape
         return Message(
             int(words[0]),
@@ -84,7 +89,8 @@ class Message(NamedTuple):
 
 
 def quantum(largest: float) -> float:
-    """The quantum of the masses, a power of two, from the largest entry of all agents' fields and gradients at the start."""
+    """The quantum of the masses, a power of two, from the largest entry of all agents' fields and
+    gradients at the start."""
     if not 0.0 < largest < math.inf:
         largest = 0.5  # its exponent is 0
     return math.ldexp(1.0, math.frexp(largest)[1] - QUANTUM_BITS)
@@ -192,7 +198,8 @@ class Agent:
         return Message(self.version, v, self.sent, self.known.copy())  # (5)
 
     def _own_step(self) -> float:
-        """alpha_i = alpha (fastest rate / own rate)^(1/2), at most sqrt(10) alpha, from the versions of the messages used."""
+        """alpha_i = alpha (fastest rate / own rate)^(1/2), at most sqrt(10) alpha, from the
+        versions of the messages used."""
         counts = self.known[0] & COUNT
         ratio = (int(counts.max()) + _SMOOTH) / (int(counts[self.number]) + _SMOOTH)
         return self.step * math.sqrt(min(ratio, _FASTER))
@@ -208,7 +215,8 @@ class Agent:
         return field.astype(np.int64)
 
     def balance(self) -> Mass:
-        """z_i - Lambda_i - sum_j used_ij + (out-degree) rho_i: exactly zero, modulo 2^64, after each activation."""
+        """z_i - Lambda_i - sum_j used_ij + (out-degree) rho_i: exactly zero, modulo 2^64, after
+        each activation."""
         total: Mass = self.mass - self.field + len(self.outs) * self.sent
         for used in self.used:
             total -= used
@@ -217,8 +225,9 @@ class Agent:
     def _judge(self, x: Array, heard: Sequence[Message], tolerance: float) -> None:
         """Update this agent's level.
 
-        It is 0 until tracker, disagreement and infeasibility have been small for some activations. It is then one more than
-        the least known level, at most 3. At 3 for all agents the run ends, and every agent that learns it stops.
+        It is 0 until tracker, disagreement and infeasibility have been small for some activations.
+        It is then one more than the least known level, at most 3. At 3 for all agents the run ends,
+        and every agent that learns it stops.
         """
         largest = max(
             2.0 * self.unit * float(norms(self.mass.astype(np.float64))[0]),
@@ -246,7 +255,8 @@ class Agent:
         return int(self.known[1, self.number])
 
     def spend(self, activations: int) -> None:
-        """Stop if the known activations add up to ``activations``, or a neighbour reported the end."""
+        """Stop if the known activations add up to ``activations``, or a neighbour reported the
+        end."""
         levels = self.known[1]
         if levels.max() >= AGREED:
             levels[self.number] = levels.max()
@@ -280,7 +290,10 @@ class Agent:
         self.mass, self.field, self.sent = (one.reshape(shape) for one in (mass, field, sent))
         self.known = known.reshape(self.known.shape)
         self.used = [used.reshape(shape) for used in rest[:degree]]
-        messages, nothing = zip(*[iter(rest[degree:])] * 3, strict=True), np.zeros(self.known.size, np.int64)
+        messages, nothing = (
+            zip(*[iter(rest[degree:])] * 3, strict=True),
+            np.zeros(self.known.size, np.int64),
+        )
         self.heard = [self.first().read(np.concatenate((*parts, nothing))) for parts in messages]
         if self.balance().any() or self.version < 0 or not np.isfinite(x.view(np.float64)).all():
             raise ValueError("its masses do not balance")

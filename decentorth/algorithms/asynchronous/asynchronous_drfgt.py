@@ -1,17 +1,20 @@
-"""Asynchronous DRFGT: agents that do not wait, over links that lose and delay messages, with an exact limit.
+"""Asynchronous DRFGT: agents that do not wait, over links that lose and delay messages, with an
+exact limit.
 
-The activation of an agent is in `agent`, with its equations and its two exact invariants. In one process a schedule is drawn from
-the seed: every agent has its own clock, messages are late or lost. On MPI ranks agents run as fast as they can and nothing is drawn
-but losses. Every agent logs the versions that it used, and the log repeats the run in one process, bit for bit.
+The activation of an agent is in `agent`, with its equations and its two exact invariants. In one
+process a schedule is drawn from the seed: every agent has its own clock, messages are late or lost.
+On MPI ranks agents run as fast as they can and nothing is drawn but losses. Every agent logs the
+versions that it used, and the log repeats the run in one process, bit for bit.
 
     alpha    step_size, min(0.8, 2 u) / L for auto; agent i takes alpha_i = alpha (fastest / own rate)^(1/2), at most sqrt(10) alpha
     lambda   penalty, min(0.1, u / 2) / alpha for auto
     L        the agents' common measure of curvature, by counted rounds before the start (`curvature.curvature`)
     u        of a directed graph the largest stable product of step and curvature (`topologies.PushPullSpectrum.limit`), else 2
 
-There is no proof of convergence. An agent moves by the part 1 / (out-degree + 1) of its mass that it keeps, so without delays the
-linearised iteration is stable for alpha h < (out-degree + 1) u, h the largest derivative of the field: about L / 2, at most L. The
-largest stable step does not fall with the delays, since mass on its way is in no tracker. Only the graph of W is used, and of a
+There is no proof of convergence. An agent moves by the part 1 / (out-degree + 1) of its mass that
+it keeps, so without delays the linearised iteration is stable for alpha h < (out-degree + 1) u, h
+the largest derivative of the field: about L / 2, at most L. The largest stable step does not fall
+with the delays, since mass on its way is in no tracker. Only the graph of W is used, and of a
 directed graph u, which is that of W's own weights.
 """
 
@@ -38,8 +41,9 @@ Agents = Simulation | Live
 
 
 class AsynchronousState(NamedTuple):
-    """The points x and the penalties ``(n_local,)``, the number k of activations of all agents, the gradients of each agent, on
-    average, and those spent before the start, and the agents themselves."""
+    """The points x and the penalties ``(n_local,)``, the number k of activations of all agents, the
+    gradients of each agent, on average, and those spent before the start, and the agents
+    themselves."""
 
     x: Array
     penalty: Array
@@ -60,22 +64,25 @@ class AsynchronousDRFGT(Method):
     Parameters
     ----------
     step_size
-        alpha > 0, or auto: min(0.8, 2 u) / L, and at most min(0.1, u / 2) / penalty where that is given.
+        alpha > 0, or auto: min(0.8, 2 u) / L, and at most min(0.1, u / 2) / penalty where that is
+        given.
     penalty
         lambda > 0 of the landing field, or auto: min(0.1, u / 2) / step_size.
     activations
         The largest number of activations, over all agents.
     delay
-        In one process: the largest delay of a message, in periods of a fast agent; delays are uniform.
+        In one process: the largest delay of a message, in periods of a fast agent; delays are
+        uniform.
     slow_agents
         The number of slow agents: the first ones.
     slowness
         The factor by which they are slower.
     end_tolerance
-        The run ends when all agents know by flooding that every agent's tracker, infeasibility and disagreement are at most
-        this.
+        The run ends when all agents know by flooding that every agent's tracker, infeasibility and
+        disagreement are at most this.
     log
-        The file to which the versions that each agent used are written; decentorth replay repeats the run from it.
+        The file to which the versions that each agent used are written; decentorth replay repeats
+        the run from it.
     schedule
         A log whose run is repeated, in one process, in place of a drawn schedule.
 
@@ -121,31 +128,39 @@ class AsynchronousDRFGT(Method):
             raise ValueError("slowness needs slow agents: give slow_agents, or leave it out")
 
     def check_channel(self, channel: Any) -> None:
-        """Raise a ValueError for faults other than losses; repair and corrections are not needed."""
+        """Raise a ValueError for faults other than losses; repair and corrections are not
+        needed."""
         for fault in channel.written:
             if not fault.startswith("loss:"):
-                allowed, delays = "loss alone of a channel, as loss:p=0.3", "delays are its setting delay"
-                raise ValueError(f"an asynchronous run takes {allowed}, got {fault!r}; {delays}")
+                raise ValueError(
+                    "an asynchronous run takes loss alone of a channel, as loss:p=0.3, got "
+                    f"{fault!r}; delays are its setting delay"
+                )
         if channel.correction:
             raise ValueError("an asynchronous run needs no correction of trackers: leave it out")
 
     def resolved(self, network: Any) -> Self:
-        """This method, checked against the network; with a log's schedule it has as many activations as that.
+        """This method, checked against the network; with a log's schedule it has as many
+        activations as that.
 
         Raises
         ------
         ValueError
-            A single agent, a time-varying network, too many slow agents, a log that cannot be used, or one on several
-            ranks.
+            A single agent, a time-varying network, too many slow agents, a log that cannot be used,
+            or one on several ranks.
         """
         if network.sequence is not None:
-            repair = "give one graph, and losses as the channel loss:p=0.3"
-            raise ValueError(f"an asynchronous run needs a graph that stays: {repair}")
+            raise ValueError(
+                "an asynchronous run needs a graph that stays: give one graph, and losses as the "
+                "channel loss:p=0.3"
+            )
         if network.n_agents < 2:
             raise ValueError("an asynchronous run needs at least two agents; for one take landing")
         if self.slow_agents > network.n_agents:
-            most = f"at most the number of agents, {network.n_agents}"
-            raise ValueError(f"slow_agents must be {most}, got {self.slow_agents}")
+            raise ValueError(
+                f"slow_agents must be at most the number of agents, {network.n_agents}, got "
+                f"{self.slow_agents}"
+            )
         if self.schedule is None:
             return self
         if network.communicator.size > 1:
@@ -161,7 +176,10 @@ class AsynchronousDRFGT(Method):
         graph, x = Graph.of(network.rows.indptr, network.rows.indices), x0.copy()
         own, n = [], network.n_agents
         for i, number in enumerate(range(problem.agents.start, problem.agents.stop)):
-            alone, links = problem.restrict(slice(number, number + 1)), (graph.ins[number], graph.outs[number])
+            alone, links = (
+                problem.restrict(slice(number, number + 1)),
+                (graph.ins[number], graph.outs[number]),
+            )
             numbers = unit, float(step[i]), float(penalty[i])
             own.append(Agent(number, alone, x[i : i + 1], *numbers, *links, n, self.end_tolerance))
         fast = n - self.slow_agents
@@ -191,11 +209,15 @@ class AsynchronousDRFGT(Method):
         """The agents' agreement on the end; a log is replayed to its own end."""
         if self.schedule is not None or not state.agents.agreed:
             return None
-        bound = f"their local quantities are at most {self.end_tolerance:g}"
-        return Stop("converged", True, f"the agents agree that {bound}")
+        return Stop(
+            "converged",
+            True,
+            f"the agents agree that their local quantities are at most {self.end_tolerance:g}",
+        )
 
     def recover(self, agents: Agents, folder: Path) -> int:
-        """Let agents continue from their own checkpoints in the folder, if any; return the activations of these agents.
+        """Let agents continue from their own checkpoints in the folder, if any; return the
+        activations of these agents.
 
         Raises
         ------
@@ -206,8 +228,10 @@ class AsynchronousDRFGT(Method):
         if any(row is not None for row in rows):
             agents.recover(rows)
         if self.log is not None and not agents.whole:
-            fault = "a log repeats a run from its start, but these agents continue from checkpoints"
-            raise ValueError(f"{fault} of different times: give log none")
+            raise ValueError(
+                "a log repeats a run from its start, but these agents continue from checkpoints "
+                "of different times: give log none"
+            )
         return sum(agent.version & COUNT for agent in agents.agents)
 
     def check_place(self) -> None:

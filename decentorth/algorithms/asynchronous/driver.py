@@ -1,4 +1,5 @@
-"""The common part of both drivers of asynchronous agents: their logs, and checkpoints of different times."""
+"""The common part of both drivers of asynchronous agents: their logs, and checkpoints of different
+times."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class Driver:
     message_bytes
         The size of a message.
     whole
-        False of a run that continues from checkpoints of different times, so that the logs do not repeat it.
+        False of a run that continues from checkpoints of different times, so that the logs do not
+        repeat it.
     """
 
     def __init__(self, agents: Sequence[Agent]) -> None:
@@ -53,14 +55,16 @@ class Driver:
         return [row[2 : 2 + size] for size, row in zip(sizes, rows, strict=True)]
 
     def recover(self, rows: Sequence[Index | None]) -> None:
-        """Take checkpoints that the agents have made at different times, where there are any; messages under way are lost."""
+        """Take checkpoints that the agents have made at different times, where there are any;
+        messages under way are lost."""
         self.whole = False
         for agent, row in zip(self.agents, rows, strict=True):
             if row is not None:
                 agent.take(row)
 
     def come_back(self, known: Iterable[Sequence[int]]) -> None:
-        """Let the versions rise beyond those ``known`` in anybody's checkpoint: a neighbour's may be the later one."""
+        """Let the versions rise beyond those ``known`` in anybody's checkpoint: a neighbour's may
+        be the later one."""
         newest = [max(versions) for versions in zip(*known, strict=True)]
         for agent in self.agents:
             agent.come_back(newest[agent.number])

@@ -1,8 +1,9 @@
 """The agents of one MPI rank in an asynchronous run.
 
-Every rank activates its agents in turn, with the newest messages that have arrived, and sends without waiting: a message that the
-last one to the same agent still blocks is dropped, as if lost. The agents learn the end by flooding (`agent.Agent.level`);
-the ranks continue until each has learned it.
+Every rank activates its agents in turn, with the newest messages that have arrived, and sends
+without waiting: a message that the last one to the same agent still blocks is dropped, as if lost.
+The agents learn the end by flooding (`agent.Agent.level`); the ranks continue until each has
+learned it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Live(Driver):
     graph
         The graph of all agents.
     clocks
-        The periods and the losses: after an activation an agent sleeps for its period less one times what the activation took.
+        The periods and the losses: after an activation an agent sleeps for its period less one
+        times what the activation took.
     seed
         Of the losses.
     network
@@ -45,7 +47,9 @@ class Live(Driver):
         True if the run ended by agreement; the same on every rank.
     """
 
-    def __init__(self, agents: Sequence[Agent], graph: Graph, clocks: Clocks, seed: int, network: Any) -> None:
+    def __init__(
+        self, agents: Sequence[Agent], graph: Graph, clocks: Clocks, seed: int, network: Any
+    ) -> None:
         super().__init__(agents)
         self._graph, self._clocks, self._network, self.agreed = graph, clocks, network, False
         self._places: dict[tuple[int, int], int] = {}
@@ -59,9 +63,11 @@ class Live(Driver):
         self._due = [(0.0, 0.0)] * len(agents)
 
     def step(self, network: Any, k: int, activations: int) -> int:
-        """Activate until all agents know the end, after ``activations`` of all agents on all ranks. Called once.
+        """Activate until all agents know the end, after ``activations`` of all agents on all ranks.
+        Called once.
 
-        Where the loss of a rank is survived, the agents of the others write their checkpoints, and the error is raised.
+        Where the loss of a rank is survived, the agents of the others write their checkpoints, and
+        the error is raised.
         """
         try:
             self._open()
@@ -139,14 +145,16 @@ class Live(Driver):
         self._network.bytes += sum(messages) * self.message_bytes
         return sum(activations)
 
-    def keep(self, folder: Path, activations: float, seconds: float, ended: Callable[[], bool]) -> None:
-        """Let every agent write its checkpoint at the start, and again after ``activations`` more known activations or
-        ``seconds``; end the run once ``ended()``."""
+    def keep(
+        self, folder: Path, activations: float, seconds: float, ended: Callable[[], bool]
+    ) -> None:
+        """Let every agent write its checkpoint at the start, and again after ``activations`` more
+        known activations or ``seconds``; end the run once ``ended()``."""
         self._keeping = folder, activations, seconds, ended
 
     def _keep(self, number: int) -> None:
-        """Write an agent's checkpoint if it is due; before the message is sent, so that no agent learns of an incarnation that is
-        not on disk."""
+        """Write an agent's checkpoint if it is due; before the message is sent, so that no agent
+        learns of an incarnation that is not on disk."""
         if self._keeping is None:
             return
         folder, activations, seconds, ended = self._keeping
@@ -159,12 +167,14 @@ class Live(Driver):
             self._due[number] = known + activations, now + seconds
 
     def saved(self) -> Index:
-        """``(n_local, length)``: -1 and 0, as for agents that were not at rest together, and each agent's checkpoint."""
+        """``(n_local, length)``: -1 and 0, as for agents that were not at rest together, and each
+        agent's checkpoint."""
         rows = [np.concatenate([[-1, 0], agent.checkpoint()]) for agent in self.agents]
         size, degree = self.agents[0].x.size, max(map(len, self._graph.ins))
         length = 4 + 4 * size + 2 * self._network.n_agents + degree * (3 * size + 1)
         return np.stack([np.pad(row, (0, length - len(row))) for row in rows])
 
     def restore(self, rows: Index, k: int) -> None:
-        """Continue from the result of ``saved`` of these agents, here or in one process; messages on their way are lost."""
+        """Continue from the result of ``saved`` of these agents, here or in one process; messages
+        on their way are lost."""
         self.recover(self.checkpoints(rows))

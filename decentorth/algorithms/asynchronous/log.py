@@ -1,9 +1,11 @@
 """Logs of the versions that agents used, and their file; agents' checkpoints.
 
-An activation's entry is the version of each in-edge in order, an int64 word. The file is one line of JSON, the header, and then the
-logs of all agents in their order. An agent's checkpoint is a header and int64 words.
+An activation's entry is the version of each in-edge in order, an int64 word. The file is one line
+of JSON, the header, and then the logs of all agents in their order. An agent's checkpoint is a
+header and int64 words.
 
-Nothing in a file is executed, and sizes, the SHA-256 and the versions are checked before anything is computed from it.
+Nothing in a file is executed, and sizes, the SHA-256 and the versions are checked before anything
+is computed from it.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ class Recorded(NamedTuple):
 def decoded(log: bytes, activations: int, degree: int, last: Sequence[int]) -> Index:
     """The versions ``(activations, degree)`` of an agent's log.
 
-    A ValueError for another number of entries, or versions that fall, or are beyond ``last``, which each in-neighbour sent last.
+    A ValueError for another number of entries, or versions that fall, or are beyond ``last``, which
+    each in-neighbour sent last.
     """
     if len(log) != 8 * activations * degree:
         raise ValueError(f"{len(log)} bytes cannot be {activations} rows of {degree} versions")
@@ -56,11 +59,14 @@ def decoded(log: bytes, activations: int, degree: int, last: Sequence[int]) -> I
 
 
 def check_place(path: str) -> None:
-    """Raise an OSError unless a log can be written to ``path``, or a ValueError where something is there that is no log."""
+    """Raise an OSError unless a log can be written to ``path``, or a ValueError where something is
+    there that is no log."""
     if Path(path).is_dir():
         raise ValueError(f"log must be a file, and {path} is a folder")
     if os.path.lexists(path) and not _is_log(path):
-        raise ValueError(f"{path} exists and is no log, and would be replaced: give another name for the log")
+        raise ValueError(
+            f"{path} exists and is no log, and would be replaced: give another name for the log"
+        )
     _part(path).write_bytes(b"")
     _part(path).unlink()
 
@@ -74,7 +80,8 @@ def _is_log(path: str) -> bool:
 
 
 def write(path: str, body: bytes, header: Header, kind: str = "log") -> None:
-    """Write all agents' logs, or another kind of file, under a temporary name that is then changed."""
+    """Write all agents' logs, or another kind of file, under a temporary name that is then
+    changed."""
     digest = hashlib.sha256(body).hexdigest()
     facts = {f"decentorth {kind}": _FORMATS[kind], **header, "sha256": digest}
     part = _part(path)
@@ -94,8 +101,11 @@ def _part(path: str) -> Path:
     return Path(path).with_name(f".{Path(path).name}.{os.getpid()}.part")
 
 
-def _read(path: PathLike, kind: str, what: str, sizes: Callable[[Header], int]) -> tuple[Header, bytes]:
-    """The header and the body of a file, whose size is the sum of ``sizes(header)``; raises as `read` does."""
+def _read(
+    path: PathLike, kind: str, what: str, sizes: Callable[[Header], int]
+) -> tuple[Header, bytes]:
+    """The header and the body of a file, whose size is the sum of ``sizes(header)``; raises as
+    `read` does."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise ValueError(f"{path} is not a regular file")
     with open(path, "rb") as file:
@@ -108,8 +118,10 @@ def _read(path: PathLike, kind: str, what: str, sizes: Callable[[Header], int]) 
             raise ValueError(f"{path} is no {what}")
         body = os.fstat(file.fileno()).st_size - len(line)
         if sizes(header) != body:
-            fault = f"it has {body} bytes after its header, which does not fit the header"
-            raise ValueError(f"{path} is damaged: {fault}")
+            raise ValueError(
+                f"{path} is damaged: it has {body} bytes after its header, which does not fit "
+                "the header"
+            )
         content = file.read(body)
     if hashlib.sha256(content).hexdigest() != header.get("sha256"):
         raise ValueError(f"{path} is damaged: its SHA-256 is not that of its header")
@@ -133,14 +145,16 @@ def read(path: PathLike) -> Recorded:
 
 
 def write_agent(folder: Path, agent: Agent) -> None:
-    """Write an agent's checkpoint into the folder, in place of its last one; an OSError if that cannot be done."""
+    """Write an agent's checkpoint into the folder, in place of its last one; an OSError if that
+    cannot be done."""
     folder.mkdir(exist_ok=True)
     body = agent.checkpoint().astype("<i8").tobytes()
     write(str(folder / f"agent-{agent.number:05d}"), body, _agent(agent), "agent")
 
 
 def read_agent(folder: Path, agent: Agent) -> Index | None:
-    """The checkpoint of an agent in the folder, None without one; a ValueError if it is damaged, or of another agent or run."""
+    """The checkpoint of an agent in the folder, None without one; a ValueError if it is damaged, or
+    of another agent or run."""
     path, size = folder / f"agent-{agent.number:05d}", 8 * len(agent.checkpoint())
     if not path.exists():
         return None
@@ -149,8 +163,9 @@ def read_agent(folder: Path, agent: Agent) -> Index | None:
         if {name: header.get(name) for name in _agent(agent)} != _agent(agent):
             raise ValueError(f"{path} is of another agent or run")
     except ValueError as error:
-        repair = "remove it, and this agent starts again from the beginning of the run"
-        raise ValueError(f"{error}: {repair}") from None
+        raise ValueError(
+            f"{error}: remove it, and this agent starts again from the beginning of the run"
+        ) from None
     return np.frombuffer(content, "<i8").astype(np.int64)
 
 
@@ -162,7 +177,8 @@ def _agent(agent: Agent) -> dict[str, Any]:
 def versions(path: str, graph: Graph) -> list[Index]:
     """The versions ``(activations, in-degree)`` that each agent used by the log at ``path``.
 
-    A ValueError if it is no log, damaged, or does not fit the graph, so that no order of activations can use its versions.
+    A ValueError if it is no log, damaged, or does not fit the graph, so that no order of
+    activations can use its versions.
     """
     recorded = read(path)
     counts = recorded.header["activations"]
@@ -173,8 +189,9 @@ def versions(path: str, graph: Graph) -> list[Index]:
         try:
             found.append(decoded(log, count, len(ins), [counts[j] for j in ins]))
         except ValueError as error:
-            where = f"in the log of agent {agent}, {error}"
-            raise ValueError(f"{path} is damaged, or of another graph: {where}") from None
+            raise ValueError(
+                f"{path} is damaged, or of another graph: in the log of agent {agent}, {error}"
+            ) from None
     try:
         for _ in repeated(graph, found):
             pass

@@ -1,7 +1,8 @@
-"""The order of activations: drawn from a seed, as of agents with clocks of their own, or repeated from their logs.
+"""The order of activations: drawn from a seed, as of agents with clocks of their own, or repeated
+from their logs.
 
-A schedule gives, activation by activation, the agent and the version that it uses of each of its in-neighbours. It depends on no
-point and no mass.
+A schedule gives, activation by activation, the agent and the version that it uses of each of its
+in-neighbours. It depends on no point and no mass.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class Graph(NamedTuple):
 
 
 class Clocks(NamedTuple):
-    """The clocks and the links of simulated agents; one period of a fast agent is the unit of time."""
+    """The clocks and the links of simulated agents; one period of a fast agent is the unit of
+    time."""
 
     periods: tuple[float, ...]
     """The mean time between two activations of each agent; each interval is within 20 % of it."""

@@ -35,7 +35,9 @@ class Simulation(Driver):
         The messages of each agent that may still be used, by the number of its activation.
     """
 
-    def __init__(self, agents: Sequence[Agent], schedule: Schedule, ends: Sequence[float] = ()) -> None:
+    def __init__(
+        self, agents: Sequence[Agent], schedule: Schedule, ends: Sequence[float] = ()
+    ) -> None:
         super().__init__(agents)
         self._schedule, self._ends = schedule, ends or [math.inf] * len(agents)
         self._places = [[agents[i].ins.index(agent.number) for i in agent.outs] for agent in agents]
@@ -69,7 +71,8 @@ class Simulation(Driver):
         return agent
 
     def _note(self, number: int, versions: Sequence[int], message: Message) -> None:
-        """Write an activation to the agent's log, keep its message, and drop messages that all out-neighbours have passed."""
+        """Write an activation to the agent's log, keep its message, and drop messages that all
+        out-neighbours have passed."""
         before = self.write(number, versions)
         self._count[number] += 1
         self.sent[number][self._count[number]] = message

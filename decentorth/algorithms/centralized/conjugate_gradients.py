@@ -1,7 +1,8 @@
-"""Conjugate gradients: the centralized Riemannian method with the hybrid of Hestenes & Stiefel and Dai & Yuan.
+"""Conjugate gradients: the centralized Riemannian method with the hybrid of Hestenes & Stiefel and
+Dai & Yuan.
 
-Sakai, Iiduka, "Hybrid Riemannian conjugate gradient methods with global convergence properties", Computational Optimization and
-Applications 2020:
+Sakai, Iiduka, "Hybrid Riemannian conjugate gradient methods with global convergence properties",
+Computational Optimization and Applications 2020:
 
     x <- y = R_x(a d),   d <- -z + beta P_y(d),   z = grad f(y)
     beta = max(0, min(beta_HS, beta_DY)),   beta_DY = <z, z> / q,   beta_HS = <z, z - P_y(grad f(x))> / q
@@ -10,8 +11,9 @@ Applications 2020:
     x   state.point     grad f   state.point.field, in the metric of `rgd`    P_y   constraint.tangent or natural_projection
     d   state.tangent   a        `line_search`, |phi'(a)| <= SIGMA |phi'(0)|  R_x   constraint.retract or retract_with
 
-The first trial step of an iteration is `line_search.taylor`; where there is none, it expects the decrease of the iteration before,
-a phi'(0) as there. Where d does not descend, or no step along it is found, it becomes -z.
+The first trial step of an iteration is `line_search.taylor`; where there is none, it expects the
+decrease of the iteration before, a phi'(0) as there. Where d does not descend, or no step along it
+is found, it becomes -z.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ SIGMA = 0.5
 
 
 class ConjugateGradientsState(NamedTuple):
-    """The point x ``(1, n, p)``; the `Point` of the iteration in its variables; the direction and its product with B, tangent and
-    along; the step that led to x (zero at the start, and where none was found) and the next trial step, each ``(1,)``."""
+    """The point x ``(1, n, p)``; the `Point` of the iteration in its variables; the direction and
+    its product with B, tangent and along; the step that led to x (zero at the start, and where none
+    was found) and the next trial step, each ``(1,)``."""
 
     x: Array
     point: Point

@@ -1,34 +1,39 @@
 """Landing on the (random) generalized Stiefel manifold {x : x^T B x = I}.
 
-Vary, Ablin, Gao, Absil, "Optimization without retraction on the random generalized Stiefel manifold", ICML 2024 (paper 003):
+Vary, Ablin, Gao, Absil, "Optimization without retraction on the random generalized Stiefel
+manifold", ICML 2024 (paper 003):
 
     x <- x - eta Lambda(x),    Lambda(x) = Psi(x) + omega grad N(x)                                 (8), (13)
     grad N(x) = 2 B x (x^T B x - I)
 
-with one of the directions of `GeneralizedStiefel` for Psi: 2 skew(G x^T B) B x (11), 2 skew(B^{-1} G x^T) B x (12), or the
-Riemannian gradient (7); or, beyond the paper, with the field natural, (12) plus 2 omega x (x^T B x - I). Where the objective and B
-are means over samples, three independent batches xi, zeta, zeta' make an unbiased field (2)-(3),
+with one of the directions of `GeneralizedStiefel` for Psi: 2 skew(G x^T B) B x (11), 2 skew(B^{-1}
+G x^T) B x (12), or the Riemannian gradient (7); or, beyond the paper, with the field natural, (12)
+plus 2 omega x (x^T B x - I). Where the objective and B are means over samples, three independent
+batches xi, zeta, zeta' make an unbiased field (2)-(3),
 
     Lambda(x) = 2 skew(G_xi x^T B_zeta) B_zeta' x + 2 omega B_zeta x (x^T B_zeta' x - I)
 
     eta    step_size       G      problem.gradient, gradient_on      B x, B_zeta x   constraint.product, problem.product_on
     omega  penalty         Psi    direction                          Lambda          constraint.landing, landing_from_products
 
-``batches="one"`` is the paper's online form of Figures 3 and 4: one batch xi = zeta = zeta' an iteration, in passes over all
-samples. The field is biased then.
+``batches="one"`` is the paper's online form of Figures 3 and 4: one batch xi = zeta = zeta' an
+iteration, in passes over all samples. The field is biased then.
 
-Theorem 2.7 has constant steps for exact fields, Theorem 2.8 eta_0 / sqrt(1 + k), ``diminishing``, for sampled ones. ``safe=True``
-takes min(eta, eta(x)) with the largest eta(x) that keeps ||x^T B x - I||_F <= eps, in place of Lemma 2.4's bound on it
-(`sets.safe_steps`). It needs B Lambda, from which B x follows as in `RGD`: an iteration has as many products with B.
-``covariance="rolling"`` is the paper's averaged variant: B is the mean of the samples seen, all of them from the second pass on;
-its field is biased, since gradient and mean share samples, and needs B to be formed.
+Theorem 2.7 has constant steps for exact fields, Theorem 2.8 eta_0 / sqrt(1 + k), ``diminishing``,
+for sampled ones. ``safe=True`` takes min(eta, eta(x)) with the largest eta(x) that keeps ||x^T
+B x - I||_F <= eps, in place of Lemma 2.4's bound on it (`sets.safe_steps`). It needs B Lambda, from
+which B x follows as in `RGD`: an iteration has as many products with B. ``covariance="rolling"`` is
+the paper's averaged variant: B is the mean of the samples seen, all of them from the second pass
+on; its field is biased, since gradient and mean share samples, and needs B to be formed.
 
-Beyond the paper: automatic steps, c / (2 beta_1 Lhat) for psi-b, c / (2 Lhat') for psi-br and natural, c / (Lhat + beta_1 Lhat')
-for riemannian, where c = 0.7 and Lhat measures the curvature of objective and multiplier (`curvature.curvature`), Lhat' that
-in the metric tr(u^T B v); automatic penalties, 0.05 / (beta_1 step_size), without beta_1 for natural, so that a step takes off at
-most a fifth of the infeasibility; Barzilai-Borwein steps, for natural in the metric tr(u^T B v). The 2 is for rotations x -> x Q,
-along which psi-br is twice the Riemannian gradient of that metric, and psi-b is too where B = I: CCA, whose views can be rotated
-against each other, has a curvature of up to 2 Lhat' there.
+Beyond the paper: automatic steps, c / (2 beta_1 Lhat) for psi-b, c / (2 Lhat') for psi-br and
+natural, c / (Lhat + beta_1 Lhat') for riemannian, where c = 0.7 and Lhat measures the curvature of
+objective and multiplier (`curvature.curvature`), Lhat' that in the metric tr(u^T B v); automatic
+penalties, 0.05 / (beta_1 step_size), without beta_1 for natural, so that a step takes off at most a
+fifth of the infeasibility; Barzilai-Borwein steps, for natural in the metric tr(u^T B v). The 2 is
+for rotations x -> x Q, along which psi-br is twice the Riemannian gradient of that metric, and
+psi-b is too where B = I: CCA, whose views can be rotated against each other, has a curvature of up
+to 2 Lhat' there.
 """
 
 from __future__ import annotations
@@ -40,7 +45,15 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
-from ...protocols import Array, Direction, Network, Problem, ProductLanding, SampledProducts, Streams
+from ...protocols import (
+    Array,
+    Direction,
+    Network,
+    Problem,
+    ProductLanding,
+    SampledProducts,
+    Streams,
+)
 from ...settings import Positive, Range
 from ..common import Auto, landing_share, measured, measured_in_metric, schedule, with_penalties
 from ..common.curvature import curvature, embedded_curvature
@@ -53,14 +66,15 @@ _STEPS: dict[Direction, tuple[Callable[..., tuple[Array, int]], float]] = {
     "natural": (partial(curvature, metric="natural"), 4.0),
     "riemannian": (embedded_curvature, 2.0),
 }
-"""The curvature measure of automatic steps, and the largest ratio of the field to half a Riemannian gradient (for psi-b: where
-beta_1 = 1), for each direction."""
+"""The curvature measure of automatic steps, and the largest ratio of the field to half a Riemannian
+gradient (for psi-b: where beta_1 = 1), for each direction."""
 
 
 class GeneralizedLandingState(NamedTuple):
-    """The changing arrays x, field (Lambda at x) and product (B x, or its first estimate), each ``(1, n, p)``, image (B Lambda) the
-    same or ``(1, 0, 0)`` where it is not used, matrices (the running mean of B, or nothing) ``(1, n, w)`` and step_size ``(1,)``;
-    the constant base (the first step) and penalty."""
+    """The changing arrays x, field (Lambda at x) and product (B x, or its first estimate), each
+    ``(1, n, p)``, image (B Lambda) the same or ``(1, 0, 0)`` where it is not used, matrices (the
+    running mean of B, or nothing) ``(1, n, w)`` and step_size ``(1,)``; the constant base (the
+    first step) and penalty."""
 
     x: Array
     field: Array
@@ -80,24 +94,28 @@ State = GeneralizedLandingState
 
 @dataclass(frozen=True, kw_only=True)
 class GeneralizedLanding(OnMatrices):
-    """Landing on the generalized Stiefel manifold for a single agent (Vary, Ablin, Gao, Absil 2024).
+    """Landing on the generalized Stiefel manifold for a single agent (Vary, Ablin, Gao, Absil
+    2024).
 
     Parameters
     ----------
     penalty
         omega > 0, or auto: 0.05 / (beta_1 step_size), for natural 0.05 / step_size.
     direction
-        psi-b needs products with B alone; psi-br solves with B; riemannian is the Riemannian gradient; natural solves with B, and
-        comes to the set as fast for any condition of B.
+        psi-b needs products with B alone; psi-br solves with B; riemannian is the Riemannian
+        gradient; natural solves with B, and comes to the set as fast for any condition of B.
     safe
-        Shorten steps where needed to stay within eps of the manifold; needs the exact B, and auto does it with that.
+        Shorten steps where needed to stay within eps of the manifold; needs the exact B, and auto
+        does it with that.
     eps
         The safety region ||x^T B x - I||_F <= eps of safe.
     covariance
-        Where B comes from: exact (the set's own), sampled (two further batches, psi-b only), rolling (mean of the samples seen).
+        Where B comes from: exact (the set's own), sampled (two further batches, psi-b only),
+        rolling (mean of the samples seen).
     batches
-        Batches of an iteration with covariance sampled: three independent ones, drawn with replacement, for an unbiased field; or
-        one for the gradient and B, in passes over all samples.
+        Batches of an iteration with covariance sampled: three independent ones, drawn with
+        replacement, for an unbiased field; or one for the gradient and B, in passes over all
+        samples.
 
     Examples
     --------
@@ -125,8 +143,10 @@ class GeneralizedLanding(OnMatrices):
         if self.batches == "one" and self.covariance != "sampled":
             raise ValueError(f"batches 'one' goes with covariance 'sampled', {source}")
         if self.covariance == "sampled" and self.direction != "psi-b":
-            form = "only direction 'psi-b' has an unbiased form for covariance 'sampled'"
-            raise ValueError(f"{form}, got {self.direction!r}")
+            raise ValueError(
+                "only direction 'psi-b' has an unbiased form for covariance 'sampled', got "
+                f"{self.direction!r}"
+            )
         if self.covariance != "exact" and self.safe is True:
             raise ValueError(f"safe steps need the exact B, {source}")
 
@@ -166,7 +186,16 @@ class GeneralizedLanding(OnMatrices):
     def _safe(self) -> bool:
         return self.safe is True or (self.safe == "auto" and self.covariance == "exact")
 
-    def _field(self, problem: P, streams: Streams, k: int, x: Array, bx: Array, penalty: Array, matrices: Array) -> Field:
+    def _field(
+        self,
+        problem: P,
+        streams: Streams,
+        k: int,
+        x: Array,
+        bx: Array,
+        penalty: Array,
+        matrices: Array,
+    ) -> Field:
         """The field at x, and B x unless it is given as ``bx``."""
         nothing = nothing_seen(len(x))
         if self.covariance == "sampled":

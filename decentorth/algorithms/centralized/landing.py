@@ -1,7 +1,7 @@
 """The landing algorithm: centralized, retraction-free.
 
-Ablin & Peyre, "Fast and accurate optimization on the orthogonal manifold without retraction", AISTATS 2022; paper 004 (Sun, Chen,
-Garcia, Shahrampour), equation (4):
+Ablin & Peyre, "Fast and accurate optimization on the orthogonal manifold without retraction",
+AISTATS 2022; paper 004 (Sun, Chen, Garcia, Shahrampour), equation (4):
 
     x <- x - eta Lambda(x),    Lambda(x) = skew(G x^T) x + lambda x (x^T x - I)
 
@@ -26,7 +26,8 @@ from ..decentralized.safe import Eps
 
 
 class LandingState(NamedTuple):
-    """The point x and field (Lambda at x), each ``(1, d, r)``; the step, the first step, and the penalty, each ``(1,)``."""
+    """The point x and field (Lambda at x), each ``(1, d, r)``; the step, the first step, and the
+    penalty, each ``(1,)``."""
 
     x: Array
     field: Array

@@ -1,9 +1,10 @@
 """L-BFGS: the centralized Riemannian quasi-Newton method with limited memory.
 
-Liu, Nocedal, "On the limited memory BFGS method for large scale optimization", Mathematical Programming 1989, with the two loops of
-Nocedal & Wright, "Numerical optimization", 2006, Algorithm 7.4; on manifolds as in Huang, Gallivan, Absil, "A Broyden class of
-quasi-Newton methods for Riemannian optimization", SIAM Journal on Optimization 2015, but with transports by projection that are put
-off:
+Liu, Nocedal, "On the limited memory BFGS method for large scale optimization", Mathematical
+Programming 1989, with the two loops of Nocedal & Wright, "Numerical optimization", 2006, Algorithm
+7.4; on manifolds as in Huang, Gallivan, Absil, "A Broyden class of quasi-Newton methods for
+Riemannian optimization", SIAM Journal on Optimization 2015, but with transports by projection that
+are put off:
 
     x <- y = R_x(a d),   d <- -P_y(H z),   z = grad f(y)
     H: from <s, t> / <t, t> times the identity, one BFGS update for each of the last m pairs s = y - x, t = z - grad f(x)
@@ -12,9 +13,10 @@ off:
     s, t  state.pairs, the oldest first        P_y      constraint.tangent or natural_projection
     a     `line_search`, |phi'(a)| <= SIGMA |phi'(0)|   R_x   constraint.retract or retract_with
 
-The pairs stay vectors of the space around the manifold, with the metric's inner product: H is positive definite there whenever all
-<s, t> > 0, so that <z, d> = -<z, H z> < 0 without a transport of the pairs, which would take two projections for each. A pair with
-<s, t> <= 0 is left out, and where no step is found all are.
+The pairs stay vectors of the space around the manifold, with the metric's inner product: H is
+positive definite there whenever all <s, t> > 0, so that <z, d> = -<z, H z> < 0 without a transport
+of the pairs, which would take two projections for each. A pair with <s, t> <= 0 is left out, and
+where no step is found all are.
 """
 
 from __future__ import annotations

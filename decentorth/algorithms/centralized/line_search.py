@@ -4,21 +4,25 @@ With phi(a) = f(R_x(a d)) a step a > 0 is accepted if it satisfies the strong Wo
 
     phi(a) <= phi(0) + DELTA a phi'(0),    |phi'(a)| <= sigma |phi'(0)|,
 
-where phi'(a) is taken as <grad f(y), P_y(d)>, y = R_x(a d): d is transported by the projection P_y to the tangent space at y, which
-differs from the derivative of a polar curve by terms of the order of a^2. Where two values differ by rounding errors, the second
-condition decides alone, as in the approximate Wolfe conditions of Hager & Zhang, "A new conjugate gradient method with guaranteed
-descent and an efficient line search", SIAM Journal on Optimization 2005. The next trial is the zero of the secant of phi': between
-the trials so far it keeps a tenth of the interval from both ends; where phi still falls, it is 2 to 10 times the step.
+where phi'(a) is taken as <grad f(y), P_y(d)>, y = R_x(a d): d is transported by the projection P_y
+to the tangent space at y, which differs from the derivative of a polar curve by terms of the order
+of a^2. Where two values differ by rounding errors, the second condition decides alone, as in the
+approximate Wolfe conditions of Hager & Zhang, "A new conjugate gradient method with guaranteed
+descent and an efficient line search", SIAM Journal on Optimization 2005. The next trial is the zero
+of the secant of phi': between the trials so far it keeps a tenth of the interval from both ends;
+where phi still falls, it is 2 to 10 times the step.
 
-For a quadratic f (`protocols.Quadratic`) f(y) - f(x) = <y - x, G(x) + G(y)> / 2 exactly, so that values cost nothing and do not
-cancel. Where its products H v are known (`protocols.HessianProducts`) and the set is a Stiefel manifold, a search takes one
-product, H d, however many trials it has: a trial is y = (x + a d) S with S of order p, so G(y) = (H x + a H d) S - K. In every
-iteration whose number is a multiple of `REFRESHED` gradients are recomputed against rounding errors. On a product of sets conjugate
-gradients take H d for the first trial.
+For a quadratic f (`protocols.Quadratic`) f(y) - f(x) = <y - x, G(x) + G(y)> / 2 exactly, so that
+values cost nothing and do not cancel. Where its products H v are known
+(`protocols.HessianProducts`) and the set is a Stiefel manifold, a search takes one product, H d,
+however many trials it has: a trial is y = (x + a d) S with S of order p, so G(y) = (H x + a H d)
+S - K. In every iteration whose number is a multiple of `REFRESHED` gradients are recomputed against
+rounding errors. On a product of sets conjugate gradients take H d for the first trial.
 
-On {x : x^T B x = I} with known B the metric is tr(u^T B v) as in `rgd`, and every tangent goes with its product with B; for a
-problem with `protocols.Whitening` the iteration takes place in the variables y = U x, B = U^T U, on a Stiefel manifold, which is
-the same iteration with fewer products; x = U^{-1} y is computed only when it is recorded (`protocols.Completing`).
+On {x : x^T B x = I} with known B the metric is tr(u^T B v) as in `rgd`, and every tangent goes with
+its product with B; for a problem with `protocols.Whitening` the iteration takes place in the
+variables y = U x, B = U^T U, on a Stiefel manifold, which is the same iteration with fewer
+products; x = U^{-1} y is computed only when it is recorded (`protocols.Completing`).
 """
 
 from __future__ import annotations
@@ -46,7 +50,8 @@ FIRST = 0.1
 
 
 class Searched(Protocol):
-    """A state with the iteration's point in its own variables and the point x of the problem's set."""
+    """A state with the iteration's point in its own variables and the point x of the problem's
+    set."""
 
     @property
     def point(self) -> Point: ...
@@ -118,13 +123,15 @@ class Searching(SingleAgentMethod):
 
     @property
     def requires_set(self) -> tuple[type, ...]:
-        """The capabilities that a set must have: tangents by orthogonal projection, and retractions."""
+        """The capabilities that a set must have: tangents by orthogonal projection, and
+        retractions."""
         return (Riemannian, Retractable, Projection)
 
     retraction: RetractionName = "polar"
 
     def completed(self, problem: P, state: W) -> W:
-        """The state with the point x of the problem's own set from the variables of the iteration."""
+        """The state with the point x of the problem's own set from the variables of the
+        iteration."""
         changed = whitened(problem)
         if state.k == 0:
             return state
@@ -198,8 +205,11 @@ def moved(problem: P, point: Point, v: Vector, retraction: Retraction, k: int) -
     return at(problem, x, None if k % REFRESHED == 0 else product)
 
 
-def _carried(problem: P, point: Point, d: Array, along: Known, step: float, retraction: Retraction) -> Point | None:
-    """The point R_x(step d), without its value, from ``along``, H d; None without it, or where the step is too long."""
+def _carried(
+    problem: P, point: Point, d: Array, along: Known, step: float, retraction: Retraction
+) -> Point | None:
+    """The point R_x(step d), without its value, from ``along``, H d; None without it, or where the
+    step is too long."""
     constraint = problem.constraint
     if along is None or not can(constraint, Carries):
         return None
@@ -241,7 +251,9 @@ def _factors(constraint: object, array: Array) -> list[Array]:
     return constraint.split(array) if can(constraint, Splits) else [array]
 
 
-def search(problem: P, point: Point, d: Vector, step: float, sigma: float, retraction: Retraction, k: int) -> Found:
+def search(
+    problem: P, point: Point, d: Vector, step: float, sigma: float, retraction: Retraction, k: int
+) -> Found:
     """Find a step along the descent direction d that satisfies the conditions.
 
     The first trial is ``step``. If all `MOST` trials fail, which happens when the gradient is as

@@ -1,7 +1,8 @@
 """PCAL: parallelizable column-wise block minimisation of the augmented Lagrangian, centralized.
 
-Gao, Liu, Yuan, "Parallelizable algorithms for optimization problems with orthogonality constraints", SIAM Journal on Scientific
-Computing 2019, Algorithm 3, which adds to PLAM that every column keeps its norm, so that the iterates stay bounded:
+Gao, Liu, Yuan, "Parallelizable algorithms for optimization problems with orthogonality
+constraints", SIAM Journal on Scientific Computing 2019, Algorithm 3, which adds to PLAM that every
+column keeps its norm, so that the iterates stay bounded:
 
     F   <- G - B x sym(x^T G) + beta B x (x^T B x - I)
     F_j <- F_j - theta_j (B x)_j,  theta_j = <(B x)_j, F_j> / ||(B x)_j||^2          for every column j
@@ -10,10 +11,10 @@ Computing 2019, Algorithm 3, which adds to PLAM that every column keeps its norm
     eta   step_size       beta   penalty       x   state.x
     F     constraint.augmented_gradient, column_tangent             x_j <- ...   constraint.normalized
 
-This is from memory of the paper, with B = I there: its multiplier Psi(G^T x) + Phi(x^T F), with Psi the symmetric part and Phi the
-diagonal, is the second line for unit columns. The form for general B is an addition; automatic steps and penalties are those of
-`plam`.
-The method does not project at the end, as the paper suggests; the metrics and the result's ``project`` do.
+This is from memory of the paper, with B = I there: its multiplier Psi(G^T x) + Phi(x^T F), with Psi
+the symmetric part and Phi the diagonal, is the second line for unit columns. The form for general B
+is an addition; automatic steps and penalties are those of `plam`. The method does not project at
+the end, as the paper suggests; the metrics and the result's ``project`` do.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class PCAL(PLAM):
     def _moved(self, constraint: AugmentedLagrangian, y: Array) -> tuple[Array, Known]:
         return constraint.normalized(y)
 
-    def _field(self, problem: P, streams: Streams, k: int, x: Array, penalty: Array, bx: Known = None) -> Array:
+    def _field(
+        self, problem: P, streams: Streams, k: int, x: Array, penalty: Array, bx: Known = None
+    ) -> Array:
         if bx is None:
             bx = problem.constraint.product(x)
         field = super()._field(problem, streams, k, x, penalty, bx)

@@ -1,16 +1,19 @@
 """PLAM: the proximal linearised augmented Lagrangian method, centralized, retraction-free.
 
-Gao, Liu, Yuan, "Parallelizable algorithms for optimization problems with orthogonality constraints", SIAM Journal on Scientific
-Computing 2019, Algorithm 2; on {x : x^T B x = I} Gao, Hu, Kuang, Liu 2022, as in paper 003 (Vary, Ablin, Gao, Absil, ICML 2024):
+Gao, Liu, Yuan, "Parallelizable algorithms for optimization problems with orthogonality
+constraints", SIAM Journal on Scientific Computing 2019, Algorithm 2; on {x : x^T B x = I} Gao, Hu,
+Kuang, Liu 2022, as in paper 003 (Vary, Ablin, Gao, Absil, ICML 2024):
 
     x <- x - eta (G - B x sym(x^T G) + beta B x (x^T B x - I))
 
-a gradient step on the augmented Lagrangian, whose multiplier is the closed form that it has at a solution.
+a gradient step on the augmented Lagrangian, whose multiplier is the closed form that it has at a
+solution.
 
     eta   step_size       beta   penalty       x   state.x       the field   constraint.augmented_gradient
 
-Beyond the papers, which tune both numbers and whose code runs ``bb:cap=inf``: automatic penalties and steps (`PLAM.constants`). A
-penalty smaller than the largest eigenvalue of the multiplier at the solution can repel the iteration from the manifold.
+Beyond the papers, which tune both numbers and whose code runs ``bb:cap=inf``: automatic penalties
+and steps (`PLAM.constants`). A penalty smaller than the largest eigenvalue of the multiplier at the
+solution can repel the iteration from the manifold.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ P = Problem[AugmentedLagrangian]
 
 @dataclass(frozen=True, kw_only=True)
 class PLAM(Measuring):
-    """Proximal linearised augmented Lagrangian for a single agent (Gao, Liu, Yuan 2019; Gao, Hu, Kuang, Liu 2022).
+    """Proximal linearised augmented Lagrangian for a single agent (Gao, Liu, Yuan 2019; Gao, Hu,
+    Kuang, Liu 2022).
 
     Parameters
     ----------
@@ -72,20 +76,27 @@ class PLAM(Measuring):
         return PLAMState(x, field, step_size, state.base, state.penalty, k, state.gradients + 1)
 
     def _moved(self, constraint: AugmentedLagrangian, y: Array) -> tuple[Array, Known]:
-        """The next point, from the result of the gradient step, and its product with B where it is known."""
+        """The next point, from the result of the gradient step, and its product with B where it is
+        known."""
         return y, None
 
-    def _field(self, problem: P, streams: Streams, k: int, x: Array, penalty: Array, bx: Known = None) -> Array:
+    def _field(
+        self, problem: P, streams: Streams, k: int, x: Array, penalty: Array, bx: Known = None
+    ) -> Array:
         g = self.oracle(problem, streams, k).gradient(x)
         return problem.constraint.augmented_gradient(x, g, penalty, bx)
 
-    def constants(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> Landed:
+    def constants(
+        self, problem: Problem[object], network: Network, streams: Streams, x0: Array
+    ) -> Landed:
         """The base steps and the penalties, each ``(n_local,)``, and the gradients spent.
 
-        Automatic penalties are Lhat in the metric tr(u^T B v), to compare with the multiplier sym(x^T G); automatic steps
-        0.7 / (Lhat + beta_1 penalty) with the Euclidean Lhat and the largest eigenvalue beta_1 of B, which bound the curvature of
-        the objective and of the penalty. Beside a smaller penalty they stay at those of the automatic one where B can be solved
-        with: the multiplier's term curves as much, and on {x : x^T B x = I} the multiplier can grow from x0 on.
+        Automatic penalties are Lhat in the metric tr(u^T B v), to compare with the multiplier
+        sym(x^T G); automatic steps 0.7 / (Lhat + beta_1 penalty) with the Euclidean Lhat and the
+        largest eigenvalue beta_1 of B, which bound the curvature of the objective and of the
+        penalty. Beside a smaller penalty they stay at those of the automatic one where B can be
+        solved with: the multiplier's term curves as much, and on {x : x^T B x = I} the multiplier
+        can grow from x0 on.
         """
         spent, constraint, natural = 0, problem.constraint, np.zeros(len(x0))
         largest, curved = 1.0, False

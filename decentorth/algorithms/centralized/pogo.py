@@ -1,18 +1,22 @@
-"""POGO: a gradient step and one normal step to the Stiefel manifold, for one agent, by products alone.
+"""POGO: a gradient step and one normal step to the Stiefel manifold, for one agent, by products
+alone.
 
-Javaloy, Vergari, "POGO", PMLR 306, 2026 (arXiv 2602.14656); the update was at hand, with plain gradients in the place of those of a
-base optimizer:
+Javaloy, Vergari, "POGO", PMLR 306, 2026 (arXiv 2602.14656); the update was at hand, with plain
+gradients in the place of those of a base optimizer:
 
     M <- x - eta R(x),    R(x) = skew(G x^T) x                                         (1)
     x <- M + (M - M M^T M) / 2                                                         (2)
 
     x   state.x      eta  step_size      R  constraint.relative_gradient, state.field      (2)  constraint.dissolve
 
-(1) is the step of `landing` without a penalty, and (2) one Newton-Schulz step towards the nearest point: from a feasible x the
-distance to the manifold after it is of the order of eta^4 ||R||^4, so there is no penalty to choose. Where ||M||_2 >= sqrt(3), (2)
-does not lead to the nearest point: steps must be short against the gradient.
+(1) is the step of `landing` without a penalty, and (2) one Newton-Schulz step towards the nearest
+    point: from a feasible x the
+distance to the manifold after it is of the order of eta^4 ||R||^4, so there is no penalty to
+choose. Where ||M||_2 >= sqrt(3), (2) does not lead to the nearest point: steps must be short
+against the gradient.
 
-Beyond the paper: automatic steps, those of `landing`. Barzilai-Borwein steps are refused, since some are too long.
+Beyond the paper: automatic steps, those of `landing`. Barzilai-Borwein steps are refused, since
+some are too long.
 """
 
 from __future__ import annotations

@@ -1,29 +1,34 @@
 """RGD: Riemannian gradient descent, the centralized method with retractions.
 
-Absil, Mahony, Sepulchre, "Optimization algorithms on matrix manifolds", 2008, Section 4.2; on {x : x^T B x = I} the rival of
-paper 003 (Vary, Ablin, Gao, Absil, ICML 2024), with the retractions of its appendix A:
+Absil, Mahony, Sepulchre, "Optimization algorithms on matrix manifolds", 2008, Section 4.2; on {x :
+x^T B x = I} the rival of paper 003 (Vary, Ablin, Gao, Absil, ICML 2024), with the retractions of
+its appendix A:
 
     x <- R_x(-eta grad f(x))
 
     eta   step_size               grad f   constraint.tangent, or natural_gradient
     x     state.x                 R_x      constraint.retract, or retract_with
 
-On {x : x^T B x = I} there are two metrics. ``metric="natural"`` is tr(u^T B v), grad f = B^{-1} G - x sym(x^T G) (Sato & Aihara,
-"Cholesky QR-based retraction on the generalized Stiefel manifold", 2019): the set is a Stiefel manifold in it, so that the number
-of iterations does not depend on the condition of B. B grad f comes with grad f, so only one iteration in 64 computes a product with
-B, against rounding errors. ``metric="euclidean"`` is tr(u^T v), the direction (7) of paper 003: products with B only.
+On {x : x^T B x = I} there are two metrics. ``metric="natural"`` is tr(u^T B v), grad f = B^{-1}
+G - x sym(x^T G) (Sato & Aihara, "Cholesky QR-based retraction on the generalized Stiefel manifold",
+2019): the set is a Stiefel manifold in it, so that the number of iterations does not depend on the
+condition of B. B grad f comes with grad f, so only one iteration in 64 computes a product with B,
+against rounding errors. ``metric="euclidean"`` is tr(u^T v), the direction (7) of paper 003:
+products with B only.
 
-``covariance="rolling"`` is the online variant of paper 003's experiments: the gradient of a batch, and for B the mean of the
-samples seen, all of them from the second pass on.
+``covariance="rolling"`` is the online variant of paper 003's experiments: the gradient of a batch,
+and for B the mean of the samples seen, all of them from the second pass on.
 
-For a problem with `protocols.Whitening` the natural metric's iteration takes place in the variables y = U x, B = U^T U, on a
-Stiefel manifold, without solves; x = U^{-1} y is computed only when it is recorded (`protocols.Completing`).
+For a problem with `protocols.Whitening` the natural metric's iteration takes place in the variables
+y = U x, B = U^T U, on a Stiefel manifold, without solves; x = U^{-1} y is computed only when it is
+recorded (`protocols.Completing`).
 
-On {x : x^T J x = J} the metric is the set's, tr(a^T b) of tangents a x and b x, and the retraction Cayley's whatever its name.
+On {x : x^T J x = J} the metric is the set's, tr(a^T b) of tangents a x and b x, and the retraction
+Cayley's whatever its name.
 
-Beyond the papers: automatic steps 0.7 / Lhat, Lhat as in `curvature.curvature`, `curvature.embedded_curvature` or
-`curvature.group_curvature`; Barzilai-Borwein steps, whose inner products are those of the metric (on {x : x^T J x = J}
-Euclidean ones).
+Beyond the papers: automatic steps 0.7 / Lhat, Lhat as in `curvature.curvature`,
+`curvature.embedded_curvature` or `curvature.group_curvature`; Barzilai-Borwein steps, whose inner
+products are those of the metric (on {x : x^T J x = J} Euclidean ones).
 """
 
 from __future__ import annotations
@@ -33,7 +38,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
-from ...protocols import Array, ByProducts, MetricName, Network, Problem, Streams, Two, Whitening, WithMatrices
+from ...protocols import (
+    Array,
+    ByProducts,
+    MetricName,
+    Network,
+    Problem,
+    Streams,
+    Two,
+    Whitening,
+    WithMatrices,
+)
 from ...protocols.sets import Retractable, RetractableManifold, Retraction, Riemannian, Signature
 from ..common import Carries, RetractionName, can, measured, measured_in_metric, start
 from ..common.curvature import Spent, curvature, embedded_curvature, group_curvature
@@ -45,13 +60,15 @@ _MEASURES: dict[MetricName, Callable[..., Spent]] = {
 }
 """The curvature measure of automatic steps in each metric."""
 REFRESHED = 64
-"""The number of iterations after which B x, otherwise updated from iteration to iteration, is recomputed."""
+"""The number of iterations after which B x, otherwise updated from iteration to iteration, is
+recomputed."""
 
 
 class RGDState(NamedTuple):
-    """The changing arrays x and field (grad f at x), each ``(1, n, p)``; product (B x) and image (B grad f), the same, or
-    ``(1, 0, 0)`` where they are not used; matrices (the running mean of B, or nothing) ``(1, n, w)`` and step_size ``(1,)``; the
-    constant base. In the variables y = U x product is y, field is grad f there, and image is not used."""
+    """The changing arrays x and field (grad f at x), each ``(1, n, p)``; product (B x) and image (B
+    grad f), the same, or ``(1, 0, 0)`` where they are not used; matrices (the running mean of B, or
+    nothing) ``(1, n, w)`` and step_size ``(1,)``; the constant base. In the variables y = U x
+    product is y, field is grad f there, and image is not used."""
 
     x: Array
     field: Array
@@ -79,7 +96,8 @@ class RGD(OnMatrices):
     Parameters
     ----------
     metric
-        On {x : x^T B x = I}: natural solves with B, euclidean multiplies with it; on other sets the set's own.
+        On {x : x^T B x = I}: natural solves with B, euclidean multiplies with it; on other sets the
+        set's own.
     covariance
         Where B comes from: exact (the set's own) or rolling (mean of the samples seen).
 
@@ -134,14 +152,16 @@ class RGD(OnMatrices):
         return RGDState(x, *found, following, state.base, k, state.gradients + 1)
 
     def completed(self, problem: P, state: RGDState) -> RGDState:
-        """The state with the point x of the problem's own set from the variables of the iteration."""
+        """The state with the point x of the problem's own set from the variables of the
+        iteration."""
         changed = self._whitened(problem)
         if changed is None or state.k == 0:
             return state
         return state._replace(x=changed.back(state.product))
 
     def _whitened(self, problem: P) -> Any:
-        """The problem in the variables in which its set is a Stiefel manifold, if it has such, for exact gradients and B."""
+        """The problem in the variables in which its set is a Stiefel manifold, if it has such, for
+        exact gradients and B."""
         exact = self.metric == "natural" and self.covariance == "exact" and not self.batch_size
         return whitened(problem) if exact else None
 
@@ -156,7 +176,9 @@ class RGD(OnMatrices):
             return constraint.retract_with(y, state.product - eta * state.image, self.retraction)
         return constraint.retract_with(y, constraint.product(y), self.retraction)
 
-    def _gradient(self, problem: P, streams: Streams, k: int, x: Array, bx: Array, mean: Array) -> Field:
+    def _gradient(
+        self, problem: P, streams: Streams, k: int, x: Array, bx: Array, mean: Array
+    ) -> Field:
         nothing, fresh = nothing_seen(len(x)), k % REFRESHED == 0 or self.covariance == "rolling"
         constraint, g, matrices = self.drawn(problem, streams, k, x, mean)
         if not can(constraint, ByProducts):
@@ -170,6 +192,9 @@ class RGD(OnMatrices):
 
 
 def _retracted(constraint: Any, y: Array, v: Array, retraction: Retraction) -> Array:
-    """The point reached from y along the tangent v, by the matrix of order p that brings y + v back where that is accurate."""
-    found = constraint.retract_both(y + v, y[:, :0], retraction) if can(constraint, Carries) else None
+    """The point reached from y along the tangent v, by the matrix of order p that brings y + v back
+    where that is accurate."""
+    found = (
+        constraint.retract_both(y + v, y[:, :0], retraction) if can(constraint, Carries) else None
+    )
     return constraint.retract(y, v, retraction) if found is None else found[0]

@@ -1,4 +1,5 @@
-"""Samples of a single agent's constraint: independent mini-batches, and passes over all samples with a running mean of B.
+"""Samples of a single agent's constraint: independent mini-batches, and passes over all samples
+with a running mean of B.
 
 They serve methods on {x : x^T B x = I} whose B is a mean over samples.
 """
@@ -11,18 +12,29 @@ from typing import ClassVar, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from ...protocols import Array, Index, Problem, Sampled, SampledMatrices, SampledProducts, Streams, WithMatrices
+from ...protocols import (
+    Array,
+    Index,
+    Problem,
+    Sampled,
+    SampledMatrices,
+    SampledProducts,
+    Streams,
+    WithMatrices,
+)
 from ..common.method import Measuring
 
 C = TypeVar("C")
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 Covariance = Literal["exact", "sampled", "rolling"]
-"""The source of the constraint's B: the set itself; two independent batches an iteration; the mean of all samples seen."""
+"""The source of the constraint's B: the set itself; two independent batches an iteration; the mean
+of all samples seen."""
 _SAMPLES = {"exact": Sampled, "sampled": SampledProducts, "rolling": SampledMatrices}
 
 
 class Field(NamedTuple):
-    """A field at a point, the products of B with the point and with the field where they are used, and the running mean of B."""
+    """A field at a point, the products of B with the point and with the field where they are used,
+    and the running mean of B."""
 
     field: Array
     product: Array
@@ -56,8 +68,11 @@ class OnMatrices(Measuring):
         """The capabilities that a set must have: `WithMatrices` for a running mean of B."""
         return (*self.set_needs, WithMatrices) if self.covariance == "rolling" else self.set_needs
 
-    def drawn(self, problem: Problem[C], streams: Streams, k: int, x: Array, mean: Array) -> tuple[C, Array, Array]:
-        """The set and the gradient of iteration ``k``, exact or from samples, and the running mean of B, which makes the set."""
+    def drawn(
+        self, problem: Problem[C], streams: Streams, k: int, x: Array, mean: Array
+    ) -> tuple[C, Array, Array]:
+        """The set and the gradient of iteration ``k``, exact or from samples, and the running mean
+        of B, which makes the set."""
         if self.batch_size is None:
             return problem.constraint, problem.gradient(x), mean
         if self.covariance != "rolling":
@@ -72,17 +87,19 @@ class OnMatrices(Measuring):
 
 
 def draws(problem: Sampled, streams: Streams, k: int, batch_size: int, number: int) -> list[Index]:
-    """The ``number`` independent batches of iteration ``k``, each ``(n_local, batch_size)``, drawn with replacement."""
+    """The ``number`` independent batches of iteration ``k``, each ``(n_local, batch_size)``, drawn
+    with replacement."""
     drawn = streams.integers("batch", k, number * batch_size, problem.n_samples)
     return [np.ascontiguousarray(batch) for batch in np.split(drawn, number, axis=1)]
 
 
 def passing(streams: Streams, k: int, batch_size: int, n_samples: int) -> Index:
-    """The batch ``(1, b)`` of iteration ``k`` in passes over all samples, with b = ``batch_size`` or the rest of a pass.
+    """The batch ``(1, b)`` of iteration ``k`` in passes over all samples, with b = ``batch_size``
+    or the rest of a pass.
 
-    The order of a pass is position -> (a position + c) mod n_samples. The offset c is drawn for each pass. The factor a is the
-    first number from the golden section of n_samples on that is coprime to n_samples. So every batch is spread evenly over the
-    samples, however they are sorted.
+    The order of a pass is position -> (a position + c) mod n_samples. The offset c is drawn for
+    each pass. The factor a is the first number from the golden section of n_samples on that is
+    coprime to n_samples. So every batch is spread evenly over the samples, however they are sorted.
     """
     epoch, number = divmod(k, -(-n_samples // batch_size))
     a, c = int(_GOLDEN * n_samples), int(streams.integers("batch", epoch, 1, n_samples)[0, 0])
@@ -99,7 +116,8 @@ def nothing_seen(n_local: int) -> Array:
 
 
 def rolled(problem: SampledMatrices, k: int, batch: Index, batch_size: int, mean: Array) -> Array:
-    """The mean of B over the samples seen up to iteration ``k``, whose batch is ``batch``; after one pass it is B, and constant.
+    """The mean of B over the samples seen up to iteration ``k``, whose batch is ``batch``; after
+    one pass it is B, and constant.
 
     ``mean`` is that at iteration ``k - 1``; `nothing_seen` before the first.
     """

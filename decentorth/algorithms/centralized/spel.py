@@ -1,6 +1,7 @@
 """SPEL: steepest descent in the spectral norm on the Stiefel manifold, for one agent.
 
-Yang, Lai, "Manifold constrained steepest descent", ICML 2026 (arXiv 2601.21487), whose update was at hand and whose text was not:
+Yang, Lai, "Manifold constrained steepest descent", ICML 2026 (arXiv 2601.21487), whose update was
+at hand and whose text was not:
 
     M <- (1 - theta) M + theta grad f(new x)                                           (1)
     x <- P_M(x - eta_k msgn(P_x(M)))                                                   (2)
@@ -9,9 +10,9 @@ Yang, Lai, "Manifold constrained steepest descent", ICML 2026 (arXiv 2601.21487)
     M     state.field               P_x, P_M   constraint.tangent, project
     msgn  spectral_steps            theta  weight
 
-The means are of Euclidean gradients there, of Riemannian ones here: the same for theta = 1. Steps do not shrink with the gradient,
-so eta must. Beyond the paper: ``length="nuclear"``, exact with a constant step, and automatic steps, both as in `demuon`, which is
-this method over a network.
+The means are of Euclidean gradients there, of Riemannian ones here: the same for theta = 1. Steps
+do not shrink with the gradient, so eta must. Beyond the paper: ``length="nuclear"``, exact with a
+constant step, and automatic steps, both as in `demuon`, which is this method over a network.
 """
 
 from __future__ import annotations

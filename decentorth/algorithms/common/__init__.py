@@ -1,4 +1,5 @@
-"""Gradients and fields in blocks, rounds of mixing, and step sizes, which methods of several families use."""
+"""Gradients and fields in blocks, rounds of mixing, and step sizes, which methods of several
+families use."""
 
 from .automatic_steps import *  # noqa: F403
 from .capabilities import *  # noqa: F403

@@ -1,15 +1,18 @@
 """Automatic step sizes and penalties, and the steps of given schedules.
 
-``auto`` uses each agent's own Lipschitz constant (L_i, or an estimate), the spectrum of W, which every agent knows in advance
-(lambda_2 and lambda_min), and one number averaged over the network by counted rounds before the start. With h the curvature of an
-agent's objective, gradient tracking is stable in the direction of an eigenvalue w of W for
+``auto`` uses each agent's own Lipschitz constant (L_i, or an estimate), the spectrum of W, which
+every agent knows in advance (lambda_2 and lambda_min), and one number averaged over the network by
+counted rounds before the start. With h the curvature of an agent's objective, gradient tracking is
+stable in the direction of an eigenvalue w of W for
 
 - combine-then-adapt: ``a h < (1 + w)^2 / 2``,
 - adapt-then-combine: ``a h < min(2, (1 + w)^2 / (2 w^2))``, where only a negative w can be below 2,
 
-so only lambda_min matters; the slowest consensus mode requires ``a h`` of the order of ``sqrt(1 - lambda_2)``.
+so only lambda_min matters; the slowest consensus mode requires ``a h`` of the order of ``sqrt(1 -
+lambda_2)``.
 
-On a directed graph the common point moves by ``a h gain``, and the limit is that of `topologies.PushPullSpectrum`.
+On a directed graph the common point moves by ``a h gain``, and the limit is that of
+`topologies.PushPullSpectrum`.
 """
 
 from __future__ import annotations
@@ -20,7 +23,16 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ...protocols import Array, Declared, Network, Nonsmooth, ProductLanding, PushPullSpectrum, Spectrum, Streams
+from ...protocols import (
+    Array,
+    Declared,
+    Network,
+    Nonsmooth,
+    ProductLanding,
+    PushPullSpectrum,
+    Spectrum,
+    Streams,
+)
 from .curvature import P, Spent, Steepness, curvature
 from .step_sizes import StepSize, schedule
 
@@ -29,7 +41,8 @@ Landed = tuple[Array, Array, int]
 Rule = Callable[[], Spent]
 """A method's rule for its automatic steps."""
 _ROUGH = 0.1
-"""The largest product of automatic step and curvature of landing methods for subgradients, and gradients of a single sample."""
+"""The largest product of automatic step and curvature of landing methods for subgradients, and
+gradients of a single sample."""
 
 
 def tracking_limit(spectrum: Spectrum, order: Order) -> float:
@@ -51,12 +64,14 @@ def limit_beside(network: Network, order: Order) -> float:
 
 
 def penalty_share(limit: float) -> float:
-    """The product of step and automatic penalty, whose curvature is twice the penalty: at most a quarter of the limit."""
+    """The product of step and automatic penalty, whose curvature is twice the penalty: at most a
+    quarter of the limit."""
     return min(0.1, limit / 4.0)
 
 
 def push_pull_step(spectrum: PushPullSpectrum, late: bool = False) -> float:
-    """The product of common step and curvature that ``auto`` aims at with A and B; ``late`` where the steps are not mixed."""
+    """The product of common step and curvature that ``auto`` aims at with A and B; ``late`` where
+    the steps are not mixed."""
     limit = spectrum.late_limit if late else spectrum.limit
     return min(0.35 * limit, math.sqrt(1.0 - spectrum.sigma))
 
@@ -68,20 +83,22 @@ def tracking_share(spectrum: Spectrum, order: Order) -> float:
 
 
 def tracking_step(spectrum: Spectrum, order: Order) -> float:
-    """The product of step and curvature that ``auto`` aims at: a share of the limit, at most the bound from consensus."""
+    """The product of step and curvature that ``auto`` aims at: a share of the limit, at most the
+    bound from consensus."""
     return min(tracking_share(spectrum, order), math.sqrt(1.0 - spectrum.lambda_2))
 
 
 def better_order(spectrum: Spectrum, product: Callable[[Spectrum, Order], float]) -> Order:
-    """Adapt-then-combine where the ``product`` of step and curvature is more than twice as large, so that it needs fewer rounds as
-    well as fewer bytes."""
+    """Adapt-then-combine where the ``product`` of step and curvature is more than twice as large,
+    so that it needs fewer rounds as well as fewer bytes."""
     if product(spectrum, "adapt-then-combine") > 2.0 * product(spectrum, "combine-then-adapt"):
         return "adapt-then-combine"
     return "combine-then-adapt"
 
 
 def start(step_size: StepSize, n_local: int, automatic: Rule) -> tuple[Array, Array, int]:
-    """The steps of iteration 0, the base steps that a schedule multiplies, each ``(n_local,)``, and the gradients spent.
+    """The steps of iteration 0, the base steps that a schedule multiplies, each ``(n_local,)``, and
+    the gradients spent.
 
     The base steps are given, or those of the ``automatic`` rule.
     """
@@ -94,31 +111,35 @@ def start(step_size: StepSize, n_local: int, automatic: Rule) -> tuple[Array, Ar
 
 
 def given_or(setting: float | str, automatic: Array) -> Array:
-    """The number of a setting for every agent, like ``automatic``, or that where the setting is auto."""
+    """The number of a setting for every agent, like ``automatic``, or that where the setting is
+    auto."""
     if setting == "auto":
         return automatic
     return np.full(len(automatic), float(setting))
 
 
 def curved_step(steep: Steepness, c: float, gap: float) -> Array:
-    """The steps ``c / max(L, G)`` ``(n_local,)``, at most ``2 gap / G``, for methods whose points stay on a manifold.
+    """The steps ``c / max(L, G)`` ``(n_local,)``, at most ``2 gap / G``, for methods whose points
+    stay on a manifold.
 
-    Until the trackers agree, the consensus error is of the order of ``step G / gap``. On a curved set, unlike in a
-    linear space, agents that are too far apart do not reach consensus again.
+    Until the trackers agree, the consensus error is of the order of ``step G / gap``. On a curved
+    set, unlike in a linear space, agents that are too far apart do not reach consensus again.
     """
     return c / np.maximum(steep.lipschitz, max(1.0, c / (2.0 * gap)) * steep.multiplier)
 
 
 def landing_scale(constraint: object) -> float:
-    """The largest ratio of the set's landing field to half the Riemannian gradient, 1 on St(d, r)."""
+    """The largest ratio of the set's landing field to half the Riemannian gradient, 1 on St(d,
+    r)."""
     return constraint.landing_scale() if isinstance(constraint, ProductLanding) else 1.0
 
 
 def landing_share(problem: object, c: float, batch_size: int | None = None) -> float:
-    """The product c of automatic step and curvature, smaller where gradients stay large at a minimiser.
+    """The product c of automatic step and curvature, smaller where gradients stay large at a
+    minimiser.
 
-    Each step leaves the set by the square of its length, of which the penalty takes a fifth back. The variance of a batch's
-    gradient falls as its size grows.
+    Each step leaves the set by the square of its length, of which the penalty takes a fifth back.
+    The variance of a batch's gradient falls as its size grows.
     """
     if isinstance(problem, Nonsmooth) and problem.nonsmooth:
         return min(c, _ROUGH)
@@ -128,7 +149,8 @@ def landing_share(problem: object, c: float, batch_size: int | None = None) -> f
 
 
 class Aim(NamedTuple):
-    """The product of step and curvature at which automatic steps aim; by default that of a single agent."""
+    """The product of step and curvature at which automatic steps aim; by default that of a single
+    agent."""
 
     limit: float = 2.0
     """u, the largest stable product."""
@@ -159,14 +181,22 @@ def push_pull_aim(network: Network) -> Aim:
 
 
 def resolve(
-    method: Declared, problem: P, network: Network, streams: Streams, x0: Array, aim: Aims = Aim, batch_size: int | None = None
+    method: Declared,
+    problem: P,
+    network: Network,
+    streams: Streams,
+    x0: Array,
+    aim: Aims = Aim,
+    batch_size: int | None = None,
 ) -> Landed:
-    """The base steps of a landing method and its penalties, each ``(n_local,)``, and the gradients spent.
+    """The base steps of a landing method and its penalties, each ``(n_local,)``, and the gradients
+    spent.
 
     Automatic steps are ``2 c / Lhat`` (the landing direction is half the Riemannian gradient) with
-    ``c = min(0.5 u (combine-then-adapt) or 0.35 u (adapt-then-combine), sqrt(1 - lambda_2))`` and u the tracking limit; for a
-    single agent u = 2 and c = 0.7. Where the set's landing field is s = ``landing_scale`` times as long, or the network has a gain
-    s, all are divided by s. `with_penalties` has the penalties.
+    ``c = min(0.5 u (combine-then-adapt) or 0.35 u (adapt-then-combine), sqrt(1 - lambda_2))`` and u
+    the tracking limit; for a single agent u = 2 and c = 0.7. Where the set's landing field is s =
+    ``landing_scale`` times as long, or the network has a gain s, all are divided by s.
+    `with_penalties` has the penalties.
 
     Parameters
     ----------
@@ -186,11 +216,13 @@ def resolve(
 
 
 def with_penalties(method: Declared, n: int, automatic: Rule, limit: float, scale: float) -> Landed:
-    """The base steps of a landing method, given or ``automatic``, its penalties, and the gradients spent.
+    """The base steps of a landing method, given or ``automatic``, its penalties, and the gradients
+    spent.
 
-    Automatic penalties are ``min(0.1, u / 4) / step``, u the ``limit``, also beside a given step size; in paper 004's experiment
-    that is ``0.1 / step_size``. Beside a given penalty, whose curvature is twice the penalty, automatic steps are at most
-    ``u / (4 penalty)``. Both are divided by the ``scale`` of the landing field.
+    Automatic penalties are ``min(0.1, u / 4) / step``, u the ``limit``, also beside a given step
+    size; in paper 004's experiment that is ``0.1 / step_size``. Beside a given penalty, whose
+    curvature is twice the penalty, automatic steps are at most ``u / (4 penalty)``. Both are
+    divided by the ``scale`` of the landing field.
     """
 
     def bounded() -> Spent:

@@ -1,7 +1,8 @@
 """The curvature of the agents' objectives, which determines automatic steps.
 
-An agent uses its own Lipschitz constant L_i, or an estimate, and the largest multiplier M_i that its gradient can have. All agree
-on one number: a mean of powers over the network, by counted rounds before the start.
+An agent uses its own Lipschitz constant L_i, or an estimate, and the largest multiplier M_i that
+its gradient can have. All agree on one number: a mean of powers over the network, by counted rounds
+before the start.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _PARTS = (-2, -1, 0, 1, 2)
 
 
 def lipschitz(problem: Gradients, streams: Streams, x0: Array, gradient: Known = None) -> Spent:
-    """Return a Lipschitz constant of each agent's gradient, ``(n_local,)``, and the gradients spent.
+    """Return a Lipschitz constant of each agent's gradient, ``(n_local,)``, and the gradients
+    spent.
 
     The problem's own constant is used if it is known. Otherwise the power method estimates the
     largest eigenvalue of the Hessian at x0.
@@ -44,11 +46,14 @@ def lipschitz(problem: Gradients, streams: Streams, x0: Array, gradient: Known =
     return found, spent + (gradient is None)
 
 
-def power_method(gradient: Map, streams: Streams, x0: Array, at_x0: Array, solve: Map | None = None) -> Spent:
-    """The largest eigenvalue ``(n_local,)`` of the derivative of ``gradient`` at x0, from differences, and the gradients spent.
+def power_method(
+    gradient: Map, streams: Streams, x0: Array, at_x0: Array, solve: Map | None = None
+) -> Spent:
+    """The largest eigenvalue ``(n_local,)`` of the derivative of ``gradient`` at x0, from
+    differences, and the gradients spent.
 
-    It is a lower bound that is close after a dozen rounds. ``at_x0`` is the gradient at x0, and ``solve`` the map B^{-1}, for the
-    constant of B^{-1} G in the metric tr(u^T B v).
+    It is a lower bound that is close after a dozen rounds. ``at_x0`` is the gradient at x0, and
+    ``solve`` the map B^{-1}, for the constant of B^{-1} G in the metric tr(u^T B v).
     """
     words = streams.integers("start", 0, x0[0].size, 1 << 30)
 
@@ -120,13 +125,17 @@ def power_means(network: Network, local: Array, powers: ArrayLike, accuracy: flo
 
 
 def power_mean(network: Network, local: Array) -> Array:
-    """The fourth-power means over the network of the agents' numbers ``local``, ``(n_local, ...)``, by counted rounds."""
+    """The fourth-power means over the network of the agents' numbers ``local``, ``(n_local, ...)``,
+    by counted rounds."""
     # the powers to 5 % of their mean
     return power_means(network, local, 4.0, 0.05 / math.sqrt(network.n_agents)).root(0.25)
 
 
-def _measured(problem: P, streams: Streams, x0: Array, metric: MetricName = "euclidean") -> tuple[Array, Array, int]:
-    """The constants L_i and the multipliers M_i of `curvature`, each ``(n_local,)``, and the gradients spent."""
+def _measured(
+    problem: P, streams: Streams, x0: Array, metric: MetricName = "euclidean"
+) -> tuple[Array, Array, int]:
+    """The constants L_i and the multipliers M_i of `curvature`, each ``(n_local,)``, and the
+    gradients spent."""
     gradient, constraint = problem.gradient(x0), problem.constraint
     if metric == "natural" and isinstance(constraint, ByProducts):
         own, spent = power_method(problem.gradient, streams, x0, gradient, constraint.solve)
@@ -135,25 +144,31 @@ def _measured(problem: P, streams: Streams, x0: Array, metric: MetricName = "euc
     return own, largest_multiplier(constraint, x0, gradient), spent + 1
 
 
-def curvature(problem: P, network: Network, streams: Streams, x0: Array, metric: MetricName = "euclidean") -> Spent:
-    """Lhat ``(n_local,)``, the agents' common measure of the curvature of their objectives, and the gradients spent per agent.
+def curvature(
+    problem: P, network: Network, streams: Streams, x0: Array, metric: MetricName = "euclidean"
+) -> Spent:
+    """Lhat ``(n_local,)``, the agents' common measure of the curvature of their objectives, and the
+    gradients spent per agent.
 
-    It is the fourth-power mean over the network of max(L_i, M_i), M_i the `largest_multiplier` of G_i(x0), ||G_i(x0)||_2 on St.
-    With L_i alone badly scaled Procrustes problems diverge, as they do with ||sym(x0^T G_i(x0))||_2 on a star; with the plain mean,
-    runs with heterogeneous agents diverge.
+    It is the fourth-power mean over the network of max(L_i, M_i), M_i the `largest_multiplier` of
+    G_i(x0), ||G_i(x0)||_2 on St. With L_i alone badly scaled Procrustes problems diverge, as they
+    do with ||sym(x0^T G_i(x0))||_2 on a star; with the plain mean, runs with heterogeneous agents
+    diverge.
 
     Parameters
     ----------
     metric
-        On {x : x^T B x = I} natural is tr(u^T B v), in which that set is a Stiefel manifold: L_i is that of B^{-1} G_i, and M_i
-        does not have the largest eigenvalue of B as a factor. Other sets have one metric.
+        On {x : x^T B x = I} natural is tr(u^T B v), in which that set is a Stiefel manifold: L_i is
+        that of B^{-1} G_i, and M_i does not have the largest eigenvalue of B as a factor. Other
+        sets have one metric.
     """
     own, multiplier, spent = _measured(problem, streams, x0, metric)
     return power_mean(network, np.maximum(own, multiplier)), spent
 
 
 def embedded_curvature(problem: P, network: Network, streams: Streams, x0: Array) -> Spent:
-    """Return Lhat for Riemannian gradients of the Euclidean metric, and the gradients spent per agent.
+    """Return Lhat for Riemannian gradients of the Euclidean metric, and the gradients spent per
+    agent.
 
     On {x : x^T B x = I} it is Lhat + beta_1 Lhat'. Here beta_1 is the largest eigenvalue of B,
     and Lhat' is Lhat in the natural metric. Lhat' also bounds the multiplier at a solution,
@@ -168,8 +183,8 @@ def embedded_curvature(problem: P, network: Network, streams: Streams, x0: Array
 
 
 def group_curvature(problem: P, network: Network, streams: Streams, x0: Array) -> Spent:
-    """Lhat ``(n_local,)`` of f along exp(a) x0 in the group's metric tr(a^T a), L ||x0||_2^2 + ||G x0^T||_2, and the gradients
-    spent per agent."""
+    """Lhat ``(n_local,)`` of f along exp(a) x0 in the group's metric tr(a^T a), L ||x0||_2^2 + ||G
+    x0^T||_2, and the gradients spent per agent."""
     gradient = problem.gradient(x0)
     own, spent = lipschitz(problem, streams, x0, gradient)
     both = x0, gradient @ x0.swapaxes(-1, -2)
@@ -187,17 +202,21 @@ class Steepness(NamedTuple):
 
 
 def steepness(problem: P, network: Network, streams: Streams, x0: Array) -> tuple[Steepness, int]:
-    """The `Steepness`, of fourth-power means by the same counted rounds for both, and the gradients spent per agent."""
+    """The `Steepness`, of fourth-power means by the same counted rounds for both, and the gradients
+    spent per agent."""
     own, multiplier, spent = _measured(problem, streams, x0)
     means = power_mean(network, np.stack((own, multiplier), axis=-1))
     return Steepness(means[:, 0], means[:, 1]), spent
 
 
-def largest_multiplier(constraint: object, x0: Array, gradient: Array, metric: MetricName = "euclidean") -> Array:
+def largest_multiplier(
+    constraint: object, x0: Array, gradient: Array, metric: MetricName = "euclidean"
+) -> Array:
     """A bound ``(n_local,)`` on the curvature that a gradient G can add at any feasible point.
 
-    It is ||sym(x^T G)||_2 at the point nearest to G, which is ||G||_2 on St. Without a nearest point, as on {x : x^T B x = I} if
-    the rank of G is below r, x0 takes its place. On a set without multipliers it is ||G||_2. It is NaN for a G that is not finite.
+    It is ||sym(x^T G)||_2 at the point nearest to G, which is ||G||_2 on St. Without a nearest
+    point, as on {x : x^T B x = I} if the rank of G is below r, x0 takes its place. On a set without
+    multipliers it is ||G||_2. It is NaN for a G that is not finite.
     """
     finite = np.isfinite(gradient)
     usable = np.where(finite.all((-2, -1), keepdims=True), gradient, 0.0)

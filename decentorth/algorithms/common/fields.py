@@ -1,7 +1,8 @@
-"""Gradients, exact or from a mini-batch, and fields computed from them, in blocks of agents that fit into the cache.
+"""Gradients, exact or from a mini-batch, and fields computed from them, in blocks of agents that
+fit into the cache.
 
-``problem.blocks()`` gives runs of local agents whose points take about a quarter of a megabyte, each as a slice and as the problem
-of these agents alone.
+``problem.blocks()`` gives runs of local agents whose points take about a quarter of a megabyte,
+each as a slice and as the problem of these agents alone.
 """
 
 from __future__ import annotations
@@ -12,13 +13,25 @@ from typing import Concatenate, Generic, Protocol, TypeVar, cast, runtime_checka
 import numpy as np
 
 from ...numerics.ordered_sums import subtract_scaled
-from ...protocols import Array, Arrays, Index, Known, Landing, Oracle, Problem, Riemannian, Sampled, Streams
+from ...protocols import (
+    Array,
+    Arrays,
+    Index,
+    Known,
+    Landing,
+    Oracle,
+    Problem,
+    Riemannian,
+    Sampled,
+    Streams,
+)
 
 C = TypeVar("C")
 C_co = TypeVar("C_co", covariant=True)
 G = TypeVar("G", bound=Oracle[object])
 Field = Callable[Concatenate[G, Array, ...], Array]
-"""A function ``field(problem, x, *others)``: a fresh array like ``x``, where each agent's row depends on its own rows alone."""
+"""A function ``field(problem, x, *others)``: a fresh array like ``x``, where each agent's row
+depends on its own rows alone."""
 
 
 @runtime_checkable
@@ -26,7 +39,8 @@ class Penalised(Protocol):
     """A set whose infeasibility p can be added to an objective on the whole space."""
 
     def penalised(self, x: Array, g: Array, penalty: Array) -> Array:
-        """The gradient of f + penalty p at any ``x``, from the Euclidean gradient ``g`` of f; ``penalty`` is ``(n_local,)``."""
+        """The gradient of f + penalty p at any ``x``, from the Euclidean gradient ``g`` of f;
+        ``penalty`` is ``(n_local,)``."""
 
 
 class SampledProblem(Problem[C_co], Sampled, Protocol[C_co]):
@@ -47,7 +61,8 @@ class OnSamples(Generic[C]):
         self._problem, self._batch = problem, batch
 
     def gradient(self, x: Array) -> Array:
-        """Return an unbiased estimate of each agent's Euclidean gradient, in a new array shaped like ``x``."""
+        """Return an unbiased estimate of each agent's Euclidean gradient, in a new array shaped
+        like ``x``."""
         return self._problem.gradient_on(x, self._batch)
 
     def blocks(self) -> Sequence[tuple[slice, OnSamples[C]]]:
@@ -59,7 +74,8 @@ class OnSamples(Generic[C]):
 def on_samples(problem: Problem[C], streams: Streams, k: int, batch_size: int) -> Oracle[C]:
     """The problem with the gradients of iteration ``k`` from ``batch_size`` samples of each agent.
 
-    Samples are drawn with replacement from each agent's own stream, so a batch does not depend on the other agents in the process.
+    Samples are drawn with replacement from each agent's own stream, so a batch does not depend on
+    the other agents in the process.
     """
     means = cast(SampledProblem[C], problem)
     return OnSamples(means, streams.integers("batch", k, batch_size, means.n_samples))
@@ -79,7 +95,8 @@ def landing(problem: Oracle[Landing], x: Array, penalty: Array) -> Array:
 
 
 def riemannian(problem: Oracle[Riemannian], x: Array) -> Array:
-    """Return the Riemannian gradients grad f_i(x_i) = P_x(G_i(x_i)), in a new array shaped like ``x``."""
+    """Return the Riemannian gradients grad f_i(x_i) = P_x(G_i(x_i)), in a new array shaped like
+    ``x``."""
     return problem.constraint.tangent(x, problem.gradient(x))
 
 
@@ -110,7 +127,15 @@ def blockwise(field: Field[G], problem: G, x: Array, *others: Array, out: Known 
     return out
 
 
-def refresh(field: Field[G], problem: G, x: Array, tracker: Array, old: Array, *others: Array, along: Arrays = ()) -> Array:
+def refresh(
+    field: Field[G],
+    problem: G,
+    x: Array,
+    tracker: Array,
+    old: Array,
+    *others: Array,
+    along: Arrays = (),
+) -> Array:
     """Add ``field(problem, x, *others) - old`` to ``tracker`` and return the new field.
 
     The work is done in blocks of agents. If there are several blocks, ``old`` is overwritten.

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, Self, TypeVar
 
-from ...protocols import Array, Arrays, Declared, Network, Oracle, Problem, Sampled, Spectrum, Streams
+from ...protocols import (
+    Array,
+    Arrays,
+    Declared,
+    Network,
+    Oracle,
+    Problem,
+    Sampled,
+    Spectrum,
+    Streams,
+)
 from ...protocols.sets import Retractable, Retraction, Riemannian
 from ...settings import Count, NotNegative, Settings, Share
 from .automatic_steps import Order, better_order, tracking_step
@@ -44,7 +54,8 @@ class Sampling(Method):
         return () if self.batch_size is None else (Sampled,)
 
     def oracle(self, problem: Problem[_C], streams: Streams, k: int) -> Oracle[_C]:
-        """The problem with the gradients of iteration ``k``: exact, or from ``batch_size`` samples of each agent."""
+        """The problem with the gradients of iteration ``k``: exact, or from ``batch_size`` samples
+        of each agent."""
         if self.batch_size is None:
             return problem
         return on_samples(problem, streams, k, self.batch_size)
@@ -57,8 +68,9 @@ class Decentralized(Sampling):
     Parameters
     ----------
     step_size
-        A number > 0; auto: from the agents' Lipschitz constants, the spectrum of W and a given penalty; or a schedule (diminishing,
-        horizon), which a method without trackers needs to approach a minimiser.
+        A number > 0; auto: from the agents' Lipschitz constants, the spectrum of W and a given
+        penalty; or a schedule (diminishing, horizon), which a method without trackers needs to
+        approach a minimiser.
     """
 
     step_size: StepSize = "auto"
@@ -71,7 +83,8 @@ class Measuring(Sampling, SingleAgentMethod):
     Parameters
     ----------
     step_size
-        eta > 0; auto: from the problem's Lipschitz constant and a given penalty; or a schedule (diminishing, horizon, bb).
+        eta > 0; auto: from the problem's Lipschitz constant and a given penalty; or a schedule
+        (diminishing, horizon, bb).
     """
 
     step_size: MeasuredStepSize = "auto"
@@ -96,8 +109,9 @@ class Ordered(Decentralized):
     Parameters
     ----------
     order
-        combine-then-adapt (one exchange an iteration); adapt-then-combine is stable at larger steps (two exchanges); auto is the
-        former, but with step_size auto the other where W is such that it needs fewer rounds.
+        combine-then-adapt (one exchange an iteration); adapt-then-combine is stable at larger steps
+        (two exchanges); auto is the former, but with step_size auto the other where W is such that
+        it needs fewer rounds.
     """
 
     order: Order | Auto = "auto"
@@ -107,7 +121,8 @@ class Ordered(Decentralized):
         return tracking_step(spectrum, order)
 
     def resolved(self, network: Network) -> Self:
-        """This method with ``order="auto"`` resolved for this network: with an automatic step `better_order`."""
+        """This method with ``order="auto"`` resolved for this network: with an automatic step
+        `better_order`."""
         if self.order != "auto":
             return self
         order: Order = "combine-then-adapt"
@@ -137,7 +152,8 @@ class Mixing(Decentralized):
 
 @dataclass(frozen=True, kw_only=True)
 class Retracting(Mixing):
-    """A method that moves along tangents towards the neighbours' mean and retracts to the manifold."""
+    """A method that moves along tangents towards the neighbours' mean and retracts to the
+    manifold."""
 
     requires_set: ClassVar[tuple[type, ...]] = (Riemannian, Retractable)
 

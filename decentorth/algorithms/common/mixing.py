@@ -1,9 +1,11 @@
-"""Several rounds of mixing as one: W^t, or the Chebyshev polynomial of W that averages best in t rounds.
+"""Several rounds of mixing as one: W^t, or the Chebyshev polynomial of W that averages best in t
+rounds.
 
-Chebyshev acceleration (Auzinger; Scaman et al. 2017, "Optimal algorithms for smooth and strongly convex distributed
-optimization"): P_t(w) = T_t(z(w)) / T_t(z(1)), where z maps the interval [lambda_min, lambda_2] of W's other eigenvalues to
-[-1, 1]. P_t(1) = 1, so the mean is kept, and every other eigenvalue is at most 1 / T_t(z(1)), about
-2 exp(-2 t sqrt(gap / (lambda_2 - lambda_min))) where W^t leaves exp(-t gap).
+Chebyshev acceleration (Auzinger; Scaman et al. 2017, "Optimal algorithms for smooth and strongly
+convex distributed optimization"): P_t(w) = T_t(z(w)) / T_t(z(1)), where z maps the interval
+[lambda_min, lambda_2] of W's other eigenvalues to [-1, 1]. P_t(1) = 1, so the mean is kept, and
+every other eigenvalue is at most 1 / T_t(z(1)), about 2 exp(-2 t sqrt(gap / (lambda_2 -
+lambda_min))) where W^t leaves exp(-t gap).
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ Chebyshev = Annotated[bool, _BEST]
 
 
 def mix(network: Network, rounds: int, chebyshev: bool, *xs: Array, push: Arrays = ()) -> Arrays:
-    """Mix each array to ``W^rounds x`` or ``P_rounds(W) x``, with one message per neighbour and round; fresh arrays.
+    """Mix each array to ``W^rounds x`` or ``P_rounds(W) x``, with one message per neighbour and
+    round; fresh arrays.
 
     A directed network mixes the arrays in ``push`` by B, always without P_rounds.
     """
@@ -67,7 +70,8 @@ def effective(spectrum: Spectrum, rounds: int, chebyshev: bool) -> Spectrum:
 
 
 def fewest_rounds(spectrum: Spectrum, left: float, chebyshev: bool = True) -> int:
-    """The fewest rounds of `mix` that leave at most the share ``left`` < 1 of the deviations from the mean."""
+    """The fewest rounds of `mix` that leave at most the share ``left`` < 1 of the deviations from
+    the mean."""
     rounds = 1
     while max(np.abs(effective(spectrum, rounds, chebyshev))) > left:
         rounds += 1
@@ -75,10 +79,12 @@ def fewest_rounds(spectrum: Spectrum, left: float, chebyshev: bool = True) -> in
 
 
 def average(network: Network, values: Array, accuracy: float = 1e-2) -> Array:
-    """The network means of the agents' ``values``, ``(n_local, ...)``, by Chebyshev-accelerated rounds.
+    """The network means of the agents' ``values``, ``(n_local, ...)``, by Chebyshev-accelerated
+    rounds.
 
-    Enough rounds are made that no agent's error exceeds ``accuracy`` times the root mean square deviation of the numbers: about
-    ``log(2 sqrt(n) / accuracy) / sqrt(2 gap)``, where plain averaging would need the order of ``1 / gap``.
+    Enough rounds are made that no agent's error exceeds ``accuracy`` times the root mean square
+    deviation of the numbers: about ``log(2 sqrt(n) / accuracy) / sqrt(2 gap)``, where plain
+    averaging would need the order of ``1 / gap``.
     """
     return averages(network, accuracy, values)[0]
 
@@ -99,10 +105,12 @@ def averages(network: Network, accuracy: float, *values: Array) -> Arrays:
 
 
 def push_sum(network: Network, rounds: int, *values: Array) -> Arrays:
-    """The network means of the agents' ``values``, each ``(n_local, width)``, after ``rounds`` rounds, on directed networks too.
+    """The network means of the agents' ``values``, each ``(n_local, width)``, after ``rounds``
+    rounds, on directed networks too.
 
-    Kempe, Dobra and Gehrke, "Gossip-based computation of aggregate information" (2003). Mass is pushed by B, and a weight w_i,
-    which is 1 at first, along with it: s <- B s, w <- B w. B^k tends to v 1^T, so s_i / w_i tends to the mean, whatever v is.
+    Kempe, Dobra and Gehrke, "Gossip-based computation of aggregate information" (2003). Mass is
+    pushed by B, and a weight w_i, which is 1 at first, along with it: s <- B s, w <- B w. B^k tends
+    to v 1^T, so s_i / w_i tends to the mean, whatever v is.
     """
     *sums, weights = network.mix(push=(*values, np.ones((len(values[0]), 1))), rounds=rounds)
     return tuple([one / weights for one in sums])

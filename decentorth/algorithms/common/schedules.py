@@ -1,10 +1,11 @@
-"""Schedules: the steps of all iterations as multiples of the first. `step_sizes` has their form as text.
+"""Schedules: the steps of all iterations as multiples of the first. `step_sizes` has their form as
+text.
 
 With ``initial="auto"`` the first step is the method's own automatic one.
 
-Subgradient methods have their theory in paper 002 (Cheung, Wang, Yue, So): constant steps Delta / sqrt(T + 1) are `Horizon`
-(Theorem 4.9 (a)), Delta / sqrt(k + 1) `Diminishing` (4.9 (b)), Delta / (sqrt(k + 2) log(k + 2)) `SquareSummable` (4.11); those of
-its experiments are `Annealed`.
+Subgradient methods have their theory in paper 002 (Cheung, Wang, Yue, So): constant steps Delta /
+sqrt(T + 1) are `Horizon` (Theorem 4.9 (a)), Delta / sqrt(k + 1) `Diminishing` (4.9 (b)), Delta /
+(sqrt(k + 2) log(k + 2)) `SquareSummable` (4.11); those of its experiments are `Annealed`.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ class Diminishing(Constant):
 
 @dataclass(frozen=True)
 class Horizon(Constant):
-    """``initial / sqrt(iterations)`` throughout: the constant step of stochastic theory for a run of known length.
+    """``initial / sqrt(iterations)`` throughout: the constant step of stochastic theory for a run
+    of known length.
 
     Parameters
     ----------
@@ -113,7 +115,8 @@ class Horizon(Constant):
 
 @dataclass(frozen=True)
 class SquareSummable(Constant):
-    """``initial / (sqrt(k + 2) log(k + 2))``: the steps' squares have a finite sum, the steps do not.
+    """``initial / (sqrt(k + 2) log(k + 2))``: the steps' squares have a finite sum, the steps do
+    not.
 
     Examples
     --------
@@ -135,9 +138,11 @@ class SquareSummable(Constant):
 
 @dataclass(frozen=True)
 class Annealed(SquareSummable):
-    """``initial min(cap, pairs^(power ratio^k - 1)) / (sqrt(k + 2) log(k + 2))``: the experiments of paper 002, Section 5.
+    """``initial min(cap, pairs^(power ratio^k - 1)) / (sqrt(k + 2) log(k + 2))``: the experiments
+    of paper 002, Section 5.
 
-    Larger steps at first, which fall in time to ``1 / pairs`` of the square summable ones; with one pair they are those throughout.
+    Larger steps at first, which fall in time to ``1 / pairs`` of the square summable ones; with one
+    pair they are those throughout.
 
     Parameters
     ----------
@@ -172,7 +177,8 @@ class Annealed(SquareSummable):
 
 @dataclass(frozen=True)
 class Geometric(Constant):
-    """``initial ratio^k``: linear convergence where the minimum is sharp, if the steps do not shrink too fast for it.
+    """``initial ratio^k``: linear convergence where the minimum is sharp, if the steps do not
+    shrink too fast for it.
 
     Parameters
     ----------
@@ -205,12 +211,14 @@ def _written(knots: Knots) -> str:
 
 @dataclass(frozen=True)
 class Piecewise(Constant):
-    """Straight lines in log(step) over k between knots; the first is (0, 1), and the last multiple stays.
+    """Straight lines in log(step) over k between knots; the first is (0, 1), and the last multiple
+    stays.
 
     Parameters
     ----------
     knots
-        Iterations and multiples of the first step there: ((1000, 1.0), (1500, 0.02)), or as text 1000:1/1500:0.02.
+        Iterations and multiples of the first step there: ((1000, 1.0), (1500, 0.02)), or as text
+        1000:1/1500:0.02.
 
     Examples
     --------
@@ -243,13 +251,16 @@ class Piecewise(Constant):
 
 
 def _read_knots(given: Knots | str) -> Knots:
-    """Knots in their one form; a ValueError or TypeError unless iterations ascend and multiples are positive."""
+    """Knots in their one form; a ValueError or TypeError unless iterations ascend and multiples are
+    positive."""
     pairs: Any = [part.split(":") for part in given.split("/")] if isinstance(given, str) else given
     try:
         knots = tuple((int(k), float(multiple)) for k, multiple in pairs)
     except (ValueError, TypeError):
-        form = "pairs of an iteration and a multiple, as 1000:1/1500:0.02"
-        raise ValueError(f"knots must be {form}, got {given!r}") from None
+        raise ValueError(
+            "knots must be pairs of an iteration and a multiple, as 1000:1/1500:0.02, got "
+            f"{given!r}"
+        ) from None
     places = [k for k, _ in knots]
     if not knots or places[0] < 1 or any(a >= b for a, b in pairwise(places)):
         raise ValueError(f"knots must be at ascending iterations from 1 on, got {given!r}")
@@ -260,11 +271,13 @@ def _read_knots(given: Knots | str) -> Knots:
 
 @dataclass(frozen=True)
 class BarzilaiBorwein(Constant):
-    """Each agent's step from its own last movement s and change of field z, at most ``cap`` times the start.
+    """Each agent's step from its own last movement s and change of field z, at most ``cap`` times
+    the start.
 
-    Barzilai & Borwein, "Two-point step size gradient methods", IMA J. Numer. Anal. 1988: the long step <s, s> / |<s, z>|, the
-    short one |<s, z>| / <z, z>, or one after the other. It is for methods of a single agent; ``cap=inf`` leaves the steps free,
-    between 1e-10 and 1e10 times the first.
+    Barzilai & Borwein, "Two-point step size gradient methods", IMA J. Numer. Anal. 1988: the long
+    step <s, s> / |<s, z>|, the short one |<s, z>| / <z, z>, or one after the other. It is for
+    methods of a single agent; ``cap=inf`` leaves the steps free, between 1e-10 and 1e10 times the
+    first.
 
     Parameters
     ----------
@@ -294,7 +307,8 @@ class BarzilaiBorwein(Constant):
     formula: Literal["alternating", "long", "short"] = "alternating"
 
     def following(self, k: int, base: Array, step: Array, *products: Array) -> Array:
-        """``(1,)``: the step of iteration ``k`` from the first one and the last, with <s, s>, <s, z> and <z, z>."""
+        """``(1,)``: the step of iteration ``k`` from the first one and the last, with <s, s>, <s,
+        z> and <z, z>."""
         moved, along, changed = products
         long = self.formula == "long" or (self.formula == "alternating" and k % 2 == 1)
         above, below = (moved, np.abs(along)) if long else (np.abs(along), changed)
@@ -307,7 +321,8 @@ class BarzilaiBorwein(Constant):
 
 @dataclass(frozen=True)
 class Growing(Constant):
-    """The step at the start, which grows while the agents' moves show no sign that it is too large: see `growing_steps`.
+    """The step at the start, which grows while the agents' moves show no sign that it is too large:
+    see `growing_steps`.
 
     Examples
     --------

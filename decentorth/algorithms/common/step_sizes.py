@@ -1,9 +1,11 @@
-"""A method's ``step_size``: a number, ``"auto"``, a schedule, or a schedule as text; and the steps that follow from it.
+"""A method's ``step_size``: a number, ``"auto"``, a schedule, or a schedule as text; and the steps
+that follow from it.
 
-Python, files and flags share one spelling. A number, or ``"auto"``, is the constant schedule. The others are written by
-name, with parameters where they differ from the defaults: ``"diminishing"``, ``"diminishing:initial=0.5,power=1"``,
-``"horizon:iterations=3000"``, ``"bb:cap=2"``, ``"geometric:initial=1e-3,ratio=0.96"``, ``"growing"``; in Python the objects of
-`schedules` say the same.
+Python, files and flags share one spelling. A number, or ``"auto"``, is the constant schedule. The
+others are written by name, with parameters where they differ from the defaults: ``"diminishing"``,
+``"diminishing:initial=0.5,power=1"``, ``"horizon:iterations=3000"``, ``"bb:cap=2"``,
+``"geometric:initial=1e-3,ratio=0.96"``, ``"growing"``; in Python the objects of `schedules` say the
+same.
 """
 
 from __future__ import annotations
@@ -60,20 +62,29 @@ class MovingImages(Moving, WithImages, Protocol):
 
 
 Written = float | str | Schedule
-_WHY = "Barzilai-Borwein steps are for methods of a single agent, growing ones for exact methods on networks"
+_WHY = (
+    "Barzilai-Borwein steps are for methods of a single agent, growing ones for exact methods on "
+    "networks"
+)
 
 
-def checked(step_size: Written, allowed: tuple[type[Schedule], ...] = IN_ADVANCE, why: str = _WHY) -> Written:
-    """A method's ``step_size`` in its one form: a number and ``"auto"`` as they are, everything else as an object of `schedules`.
+def checked(
+    step_size: Written, allowed: tuple[type[Schedule], ...] = IN_ADVANCE, why: str = _WHY
+) -> Written:
+    """A method's ``step_size`` in its one form: a number and ``"auto"`` as they are, everything
+    else as an object of `schedules`.
 
-    ``allowed`` are the classes that the method can follow, and ``why`` says why no others; these are a ValueError or TypeError.
+    ``allowed`` are the classes that the method can follow, and ``why`` says why no others; these
+    are a ValueError or TypeError.
     """
     found = schedule(step_size)
     if type(found) not in allowed:
         others = [repr(one.name) for one in allowed if one is not Constant]
         *most, last = ["a positive number", "'auto'", *others]
-        names = f"{', '.join(most)} or {last}"
-        raise ValueError(f"step_size must be {names} for this method, got {str(found)!r}: {why}")
+        raise ValueError(
+            f"step_size must be {', '.join(most)} or {last} for this method, got {str(found)!r}: "
+            f"{why}"
+        )
     if type(found) is not Constant:
         return found
     if found.initial == "auto" and step_size != "auto" and Growing in allowed:
@@ -86,7 +97,8 @@ StepSize = Annotated[Written, Form(checked)]
 """A step size that is constant or follows a schedule."""
 ConstantStepSize = Annotated[Written, Form(partial(checked, allowed=(Constant,)))]
 GrowingStepSize = Annotated[Written, Form(partial(checked, allowed=(*IN_ADVANCE, Growing)))]
-"""Exact methods on networks can also judge their steps as they go; "auto" does so where it is possible."""
+"""Exact methods on networks can also judge their steps as they go; "auto" does so where it is
+possible."""
 MeasuredStepSize = Annotated[Written, Form(partial(checked, allowed=_MEASURED))]
 """A single agent can also measure its steps."""
 
@@ -104,7 +116,8 @@ def schedule(step_size: StepSize) -> Schedule:
 
 
 def following(step_size: StepSize, state: Stepped) -> Array:
-    """``(n_local,)``: the steps of the next iteration, of a checked ``step_size`` that is chosen in advance."""
+    """``(n_local,)``: the steps of the next iteration, of a checked ``step_size`` that is chosen in
+    advance."""
     if isinstance(step_size, Constant):
         return state.base * step_size.scale(state.k + 1)
     return state.step_size
@@ -120,13 +133,15 @@ def changed(state: T, **changes: object) -> T:
 
 
 def advanced(step_size: StepSize, state: S, **changes: Array) -> S:
-    """The state after an iteration with one gradient: the ``changes``, the counters, and the steps that follow."""
+    """The state after an iteration with one gradient: the ``changes``, the counters, and the steps
+    that follow."""
     step = following(step_size, state)
     return changed(state, step_size=step, k=state.k + 1, gradients=state.gradients + 1, **changes)
 
 
 def measured(step_size: StepSize, state: Moving, x: Array, field: Array) -> Array:
-    """``(1,)``: the step after an iteration that led from ``state`` to ``x`` and ``field``, of any checked ``step_size``."""
+    """``(1,)``: the step after an iteration that led from ``state`` to ``x`` and ``field``, of any
+    checked ``step_size``."""
     if not isinstance(step_size, BarzilaiBorwein):
         return following(step_size, state)
     s, z = x - state.x, field - state.field
@@ -134,9 +149,11 @@ def measured(step_size: StepSize, state: Moving, x: Array, field: Array) -> Arra
     return step_size.following(state.k + 1, state.base, state.step_size, *products)
 
 
-def measured_in_metric(step_size: StepSize, state: MovingImages, x: Array, found: WithImages) -> Array:
-    """The step of `measured`, a Barzilai-Borwein step by the inner products tr(u^T B v), if ``found.image``, B times the field, is
-    there; ``found.product`` is B x."""
+def measured_in_metric(
+    step_size: StepSize, state: MovingImages, x: Array, found: WithImages
+) -> Array:
+    """The step of `measured`, a Barzilai-Borwein step by the inner products tr(u^T B v), if
+    ``found.image``, B times the field, is there; ``found.product`` is B x."""
     if not (isinstance(step_size, BarzilaiBorwein) and found.image.size):
         return measured(step_size, state, x, found.field)
     s, z, change = x - state.x, found.field - state.field, found.image - state.image

@@ -1,31 +1,34 @@
 """DeEPCA: decentralized power iterations with subspace tracking, for principal components only.
 
-Ye & Zhang, "DeEPCA: decentralized exact PCA with linear convergence rate", JMLR 2021, Algorithm 1. For
-f_i(x) = -1/2 tr(x^T C_i x), from a common start x_0, every agent repeats
+Ye & Zhang, "DeEPCA: decentralized exact PCA with linear convergence rate", JMLR 2021, Algorithm 1.
+For f_i(x) = -1/2 tr(x^T C_i x), from a common start x_0, every agent repeats
 
     S_i <- FastMix_K(S_i + C_i x_i - C_i(x_i of the iteration before))                                (1)
     x_i <- the orthonormal factor Q of S_i = Q R                                                      (2)
 
-The first S_i is FastMix_K(C_i x_0). The mean of the S_i stays the mean of the C_i x_i, so that the agents together make the power
-iteration of C = (1/n) sum_i C_i, and converge linearly to its top eigenspace, however different their C_i are, once the K rounds
-of mixing make up for the differences. No step size.
+The first S_i is FastMix_K(C_i x_0). The mean of the S_i stays the mean of the C_i x_i, so that the
+agents together make the power iteration of C = (1/n) sum_i C_i, and converge linearly to its top
+eigenspace, however different their C_i are, once the K rounds of mixing make up for the
+differences. No step size.
 
     FastMix_K   mixing.mix, rounds K, chebyshev        S_i   state.tracker
     x_i         state.x                                C_i x_i   problem.product(x), kept in state.field
 
-With a momentum mu > 0, (2) takes S_i - b x R^{-1} in place of S_i, x and R being those of the iteration before, b = (mu l / 2)^2
-and l the agent's own Rayleigh quotient along the last column (De Sa, He, Mitliagkas, Re & Xu, "Accelerated stochastic power
-iteration", AISTATS 2018). With mu = l_{r+1} / l_r, l_k the eigenvalues of C, errors shrink by mu / (1 + sqrt(1 - mu^2)) in an
-iteration; without momentum by mu.
+With a momentum mu > 0, (2) takes S_i - b x R^{-1} in place of S_i, x and R being those of the
+iteration before, b = (mu l / 2)^2 and l the agent's own Rayleigh quotient along the last column (De
+Sa, He, Mitliagkas, Re & Xu, "Accelerated stochastic power iteration", AISTATS 2018). With mu =
+l_{r+1} / l_r, l_k the eigenvalues of C, errors shrink by mu / (1 + sqrt(1 - mu^2)) in an iteration;
+without momentum by mu.
 
 Differences from the paper, and the reasons:
 
-- The rounds are those of the Chebyshev polynomial that averages best on the spectrum of W. FastMix is another second-order
-  recursion, for a positive semidefinite W.
-- The columns of Q have the signs that make R's diagonal positive; the paper turns each column towards that of x_0. Either is there
-  to make all agents take the same signs. R's diagonal stays about as far from zero as the top eigenvalues of C; a column of Q may
-  pass where it is orthogonal to that of x_0, and agents that then turn it differently lose it (in a few of a hundred tried runs,
-  for hundreds of iterations).
+- The rounds are those of the Chebyshev polynomial that averages best on the spectrum of W. FastMix
+  is another second-order recursion, for a positive semidefinite W.
+- The columns of Q have the signs that make R's diagonal positive; the paper turns each column
+  towards that of x_0. Either is there to make all agents take the same signs. R's diagonal stays
+  about as far from zero as the top eigenvalues of C; a column of Q may pass where it is orthogonal
+  to that of x_0, and agents that then turn it differently lose it (in a few of a hundred tried
+  runs, for hundreds of iterations).
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ from ..common import Auto, Chebyshev, Method, blockwise, fewest_rounds, mix
 
 
 class DeEPCAState(NamedTuple):
-    """The point x, tracker (S), field (the product last added to S) and behind (b x R^{-1}), each ``(n_local, d, r)``."""
+    """The point x, tracker (S), field (the product last added to S) and behind (b x R^{-1}), each
+    ``(n_local, d, r)``."""
 
     x: Array
     tracker: Array
@@ -62,14 +66,17 @@ State = DeEPCAState
 
 @dataclass(frozen=True, kw_only=True)
 class DeEPCA(Method):
-    """Decentralized exact PCA by subspace tracking (Ye & Zhang 2021), linearly convergent, without a step size.
+    """Decentralized exact PCA by subspace tracking (Ye & Zhang 2021), linearly convergent, without
+    a step size.
 
     Parameters
     ----------
     rounds
-        K, exchanges with the neighbours in an iteration; auto: the fewest that leave a twentieth of the differences.
+        K, exchanges with the neighbours in an iteration; auto: the fewest that leave a twentieth of
+        the differences.
     momentum
-        mu, best the ratio of the first eigenvalue that is left out to the last that is not; the published method has none.
+        mu, best the ratio of the first eigenvalue that is left out to the last that is not; the
+        published method has none.
 
     Examples
     --------

@@ -1,24 +1,26 @@
 """DeMuon: decentralized steps along the matrix sign of tracked gradients.
 
-He, Ren, Mao, Larsson, "DeMuon: a decentralized Muon for matrix optimization over graphs", 2025 (arXiv 2510.01377), whose update is
-for the space of matrices; here for any set with tangents and a projection, which in that space are the identity. From a common
-start, M_i(0) = g_i(x_0) and V(0) = W M(0), every agent repeats
+He, Ren, Mao, Larsson, "DeMuon: a decentralized Muon for matrix optimization over graphs", 2025
+(arXiv 2510.01377), whose update is for the space of matrices; here for any set with tangents and a
+projection, which in that space are the identity. From a common start, M_i(0) = g_i(x_0) and V(0) =
+W M(0), every agent repeats
 
     X_i <- P_M(sum_j W_ij (X_j - eta_k msgn(P_{X_j}(V_j))))                            (1)
     M_i <- (1 - theta) M_i + theta g_i(new X_i),    g_i = P_{X_i}(G_i)                  (2)
     V_i <- sum_j W_ij (V_j + new M_j - old M_j)                                        (3)
 
-The gradients are tracked first, and the sign is taken of the tracker: where it is zero, the mean gradient is. SUDA-Muon (arXiv
-2604.23980, its abstract) proves that the other order, tracking of signs, rests at points that are not stationary; a test has such
-a point. With one agent on a Stiefel manifold it is `spel`.
+The gradients are tracked first, and the sign is taken of the tracker: where it is zero, the mean
+gradient is. SUDA-Muon (arXiv 2604.23980, its abstract) proves that the other order, tracking of
+signs, rests at points that are not stationary; a test has such a point. With one agent on a Stiefel
+manifold it is `spel`.
 
     W_ij    network.mix             eta    step_size  (n_local,)     P_M, P_X  constraint.project, tangent
     X_i     state.x                 theta  weight                    msgn      spectral_steps, times the nuclear norm
     V_i     state.tracker           M_i    state.field                         with ``length="nuclear"``
 
-Beyond the paper: the projections, ``length="nuclear"``, exact with a constant step, and automatic steps: those of `drgta` (for two
-exchanges) over the number of singular values; for unit lengths that times the agents' mean nuclear norm at the
-start, as the first of diminishing steps.
+Beyond the paper: the projections, ``length="nuclear"``, exact with a constant step, and automatic
+steps: those of `drgta` (for two exchanges) over the number of singular values; for unit lengths
+that times the agents' mean nuclear norm at the start, as the first of diminishing steps.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ P = Problem[Spectral]
 
 @dataclass(frozen=True, kw_only=True)
 class DeMuon(Decentralized):
-    """Decentralized Muon: steps along matrix signs of tracked gradients (He, Ren, Mao, Larsson 2025).
+    """Decentralized Muon: steps along matrix signs of tracked gradients (He, Ren, Mao, Larsson
+    2025).
 
     Examples
     --------

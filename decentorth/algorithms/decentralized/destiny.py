@@ -1,18 +1,22 @@
-"""DESTINY: decentralized Stiefel optimization by an approximate augmented Lagrangian, without retractions.
+"""DESTINY: decentralized Stiefel optimization by an approximate augmented Lagrangian, without
+retractions.
 
-Wang & Liu, "Decentralized optimization over the Stiefel manifold by an approximate augmented Lagrangian function", IEEE Trans.
-Signal Process. 2022. From a common start X_i(0) = X_0 and D_i(0) = H_i(X_i(0)), every agent repeats
+Wang & Liu, "Decentralized optimization over the Stiefel manifold by an approximate augmented
+Lagrangian function", IEEE Trans. Signal Process. 2022. From a common start X_i(0) = X_0 and
+D_i(0) = H_i(X_i(0)), every agent repeats
 
     X_i <- sum_j W_ij X_j - eta D_i                                                    (1)
     D_i <- sum_j W_ij D_j + H_i(new X_i) - H_i(old X_i)                                (2)
     H_i(X) = G_i(Y) (3I - X^T X)/2 - X sym(X^T G_i(Y)) + beta X (X^T X - I)            (3)
 
-Both sums use the values of the same iteration, so one message per neighbour carries X and D. The gradient in (3) is taken
+Both sums use the values of the same iteration, so one message per neighbour carries X and D. The
+gradient in (3) is taken
 
-- ``variant="direct"``: at Y = X, where it is known anyway. H_i is the gradient of the augmented Lagrangian
-  f_i(X) - <sym(X^T G_i(X)), X^T X - I>/2 + beta/4 ||X^T X - I||_F^2 without the term that has the Hessian of f_i;
-- ``variant="dissolved"``: at Y = X (3I - X^T X)/2. H_i is the gradient of f_i(Y) + beta/4 ||X^T X - I||_F^2 (Xiao, Liu & Toh,
-  "Dissolving constraints for Riemannian optimization", 2023).
+- ``variant="direct"``: at Y = X, where it is known anyway. H_i is the gradient of the augmented
+  Lagrangian f_i(X) - <sym(X^T G_i(X)), X^T X - I>/2 + beta/4 ||X^T X - I||_F^2 without the term
+  that has the Hessian of f_i;
+- ``variant="dissolved"``: at Y = X (3I - X^T X)/2. H_i is the gradient of f_i(Y) + beta/4 ||X^T X -
+  I||_F^2 (Xiao, Liu & Toh, "Dissolving constraints for Riemannian optimization", 2023).
 
 On the manifold both are P_X(G_i), the Riemannian gradient; DRFGT's landing field has half of it.
 
@@ -21,10 +25,10 @@ On the manifold both are P_X(G_i), the Riemannian gradient; DRFGT's landing fiel
     D_i     state.tracker           H_i     constraint.dissolved(x, gradient, penalty), state.field
     Y       constraint.dissolve(x)
 
-The paper's text was not at hand: which of the two gradients it takes, and its order of mixing, are not verified. Its promises, a
-merit function that falls and least squared errors of order 1/K, are tested for all four (``tests/.../test_theorems.py``).
-``order="adapt-then-combine"`` is X_i <- sum_j W_ij (X_j - eta D_j), and the same for D;
-``safe=True`` (see `safe`).
+The paper's text was not at hand: which of the two gradients it takes, and its order of mixing, are
+not verified. Its promises, a merit function that falls and least squared errors of order 1/K, are
+tested for all four (``tests/.../test_theorems.py``). ``order="adapt-then-combine"`` is X_i <- sum_j
+W_ij (X_j - eta D_j), and the same for D; ``safe=True`` (see `safe`).
 """
 
 from __future__ import annotations
@@ -37,7 +41,15 @@ import numpy as np
 
 from ...protocols import Array, Network, Oracle, Problem, Spectrum, Streams
 from ..common import advanced, blockwise, refresh, schedule, steepness
-from ..common.automatic_steps import Order, curved_step, given_or, landing_share, limit_beside, penalty_share, tracking_limit
+from ..common.automatic_steps import (
+    Order,
+    curved_step,
+    given_or,
+    landing_share,
+    limit_beside,
+    penalty_share,
+    tracking_limit,
+)
 from .safe import SafeTracking
 from .tracking import PenalisedState as State
 from .tracking import tracked
@@ -47,13 +59,15 @@ Variant = Literal["direct", "dissolved"]
 
 @runtime_checkable
 class Dissolvable(Protocol):
-    """A penalised set with a smooth map A of the space onto itself that fixes its points and, there, flattens what leaves it."""
+    """A penalised set with a smooth map A of the space onto itself that fixes its points and,
+    there, flattens what leaves it."""
 
     def dissolve(self, x: Array) -> Array:
         """The image A(x), fresh."""
 
     def dissolved(self, x: Array, g: Array, penalty: Array) -> Array:
-        """The gradient ``DA(x)^T g + penalty grad p(x)`` of f(A(x)) + penalty p(x), where ``g`` is the gradient of f at A(x)."""
+        """The gradient ``DA(x)^T g + penalty grad p(x)`` of f(A(x)) + penalty p(x), where ``g`` is
+        the gradient of f at A(x)."""
 
 
 P = Problem[Dissolvable]
@@ -66,10 +80,12 @@ class DESTINY(SafeTracking):
     Parameters
     ----------
     penalty
-        beta > 0 (about 1 in the paper's experiments, whose objectives are scaled), or auto: from the agents' Lipschitz constants,
-        and 0.1 / step_size beside a given step_size, smaller where W has eigenvalues near -1.
+        beta > 0 (about 1 in the paper's experiments, whose objectives are scaled), or auto: from
+        the agents' Lipschitz constants, and 0.1 / step_size beside a given step_size, smaller where
+        W has eigenvalues near -1.
     variant
-        Where gradients are taken: direct, at the iterate; dissolved, at the iterate x (3I - x^T x)/2, nearer to the manifold.
+        Where gradients are taken: direct, at the iterate; dissolved, at the iterate x (3I - x^T
+        x)/2, nearer to the manifold.
 
     Examples
     --------
@@ -89,7 +105,8 @@ class DESTINY(SafeTracking):
     variant: Variant = "direct"
 
     def aim(self, spectrum: Spectrum, order: Order) -> float:
-        """The target product of step and M for an automatic penalty: a seventh of `_share`, at most sqrt(1 - lambda_2)."""
+        """The target product of step and M for an automatic penalty: a seventh of `_share`, at most
+        sqrt(1 - lambda_2)."""
         return min(_share(spectrum, order) / 7.0, math.sqrt(1.0 - spectrum.lambda_2))
 
     @property
@@ -118,20 +135,30 @@ class DESTINY(SafeTracking):
         gradient = problem.gradient(x if self.variant == "direct" else constraint.dissolve(x))
         return constraint.dissolved(x, gradient, penalty)
 
-    def _constants(self, problem: P, network: Network, streams: Streams, x0: Array) -> tuple[Array, Array, int]:
+    def _constants(
+        self, problem: P, network: Network, streams: Streams, x0: Array
+    ) -> tuple[Array, Array, int]:
         """The first steps, the penalties, and the gradients spent.
 
-        In the directions off the manifold H_i grows at a stationary point by 2 beta - 3 (m_j + m_k)/2, with the eigenvalues m of
-        sym(X^T G). With M at least their size, beta = 2 M leaves between M and 7 M, and steps of `_product` / M are stable.
+        In the directions off the manifold H_i grows at a stationary point by 2 beta - 3 (m_j +
+        m_k)/2, with the eigenvalues m of sym(X^T G). With M at least their size, beta = 2 M leaves
+        between M and 7 M, and steps of `_product` / M are stable.
         """
         steps, order = schedule(self.step_size), cast(Order, self.order)
         if steps.initial != "auto":
             base = np.full(len(x0), float(steps.initial))
-            return base, given_or(self.penalty, penalty_share(limit_beside(network, order)) / base), 0
+            return (
+                base,
+                given_or(self.penalty, penalty_share(limit_beside(network, order)) / base),
+                0,
+            )
         steep, spent = steepness(problem, network, streams, x0)
         most = np.maximum(*steep)
         c = landing_share(problem, self.aim(network.spectrum, order), self.batch_size)
-        base, penalty = curved_step(steep, c, 1.0 - network.spectrum.lambda_2), given_or(self.penalty, 2.0 * most)
+        base, penalty = (
+            curved_step(steep, c, 1.0 - network.spectrum.lambda_2),
+            given_or(self.penalty, 2.0 * most),
+        )
         if self.penalty != "auto":
             base = np.minimum(base, _share(network.spectrum, order) / (2.0 * penalty + 3.0 * most))
         return base / steps.most, penalty, spent

@@ -1,12 +1,12 @@
 """DPRGD: decentralized projected Riemannian gradient descent.
 
-Deng & Hu, "Decentralized projected Riemannian gradient method for smooth optimization on compact submanifolds", 2023 (arXiv
-2304.08241). From a common feasible start, every agent repeats
+Deng & Hu, "Decentralized projected Riemannian gradient method for smooth optimization on compact
+submanifolds", 2023 (arXiv 2304.08241). From a common feasible start, every agent repeats
 
     x_i <- P_M(sum_j [W^t]_ij x_j - a_k grad f_i(x_i)),    a_k = eta / sqrt(k)                        (1)
 
-with the Riemannian gradient grad f_i. The agents pull apart: with a constant a the points stop within a distance of order a of a
-minimiser, with a_k they approach it.
+with the Riemannian gradient grad f_i. The agents pull apart: with a constant a the points stop
+within a distance of order a of a minimiser, with a_k they approach it.
 
     [W^t]_ij   network.mix, rounds t     a_k   step_size  (n_local,), eta base
     x_i        state.x                   grad  constraint.tangent(x, gradient)
@@ -20,7 +20,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...protocols import Array, Network, Oracle, ProjectableManifold, Projection, Riemannian, Streams
+from ...protocols import (
+    Array,
+    Network,
+    Oracle,
+    ProjectableManifold,
+    Projection,
+    Riemannian,
+    Streams,
+)
 from ..common import advanced, blockwise, riemannian
 from .descent import Descent
 from .descent import DescentState as State

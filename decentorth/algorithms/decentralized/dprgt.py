@@ -1,21 +1,24 @@
 """DPRGT: decentralized projected Riemannian gradient tracking.
 
-Deng & Hu, "Decentralized projected Riemannian gradient method for smooth optimization on compact submanifolds", 2023. From a common
-feasible start x_i(0) = x_0 and s_i(0) = grad f_i(x_i(0)), every agent repeats
+Deng & Hu, "Decentralized projected Riemannian gradient method for smooth optimization on compact
+submanifolds", 2023. From a common feasible start x_i(0) = x_0 and s_i(0) = grad f_i(x_i(0)), every
+agent repeats
 
     x_i <- P_M(sum_j [W^t]_ij x_j - a P_{x_i}(s_i))                                    (1)
     s_i <- sum_j [W^t]_ij s_j + grad f_i(new x_i) - grad f_i(old x_i)                  (2)
 
-where P_M is the nearest point of the manifold, P_x the projection to the tangent space at x and grad f_i = P_{x_i}(G_i) the
-Riemannian gradient. Both sums use the values of the same iteration, so one message per neighbour and round carries x and s.
+where P_M is the nearest point of the manifold, P_x the projection to the tangent space at x and
+grad f_i = P_{x_i}(G_i) the Riemannian gradient. Both sums use the values of the same iteration, so
+one message per neighbour and round carries x and s.
 
     [W^t]_ij   network.mix, rounds t     a    step_size  (n_local,)
     x_i        state.x                   P_M  constraint.project
     s_i        state.tracker             P_x  constraint.tangent
     grad f_i   state.field
 
-The equations are those of the authors' published program. Beyond the paper: Chebyshev polynomials of W in place of W^t,
-``step_size="auto"``. With one agent it is projected Riemannian gradient descent.
+The equations are those of the authors' published program. Beyond the paper: Chebyshev polynomials
+of W in place of W^t, ``step_size="auto"``. With one agent it is projected Riemannian gradient
+descent.
 """
 
 from __future__ import annotations
@@ -47,5 +50,6 @@ class DPRGT(ManifoldTracking):
     def step(self, problem: Manifold, network: Network, streams: Streams, state: State) -> State:
         mixed, s = self.mix(network, state.x, state.tracker)
         x = projected(problem, state.x, mixed, state.tracker, state.step_size)  # (1)
-        field = refresh(riemannian, self.oracle(problem, streams, state.k + 1), x, s, state.field)  # (2)
+        # (2)
+        field = refresh(riemannian, self.oracle(problem, streams, state.k + 1), x, s, state.field)
         return advanced(self.step_size, state, x=x, tracker=s, field=field)

@@ -1,23 +1,26 @@
 """DPRSRM: tracking of recursive-momentum estimates from mini-batches, with a projection.
 
-Deng, Hu, "Decentralized projected Riemannian stochastic recursive momentum method for nonconvex optimization", AAAI
-2025 (arXiv 2412.02382). The text was not at hand: the abstract has hybrid estimators, tracking and projection, and (1)
-to (3) are derived from it. From a common feasible start, d_i(0) and s_i(0) being the gradient of a batch, agents repeat
+Deng, Hu, "Decentralized projected Riemannian stochastic recursive momentum method for nonconvex
+optimization", AAAI 2025 (arXiv 2412.02382). The text was not at hand: the abstract has hybrid
+estimators, tracking and projection, and (1) to (3) are derived from it. From a common feasible
+start, d_i(0) and s_i(0) being the gradient of a batch, agents repeat
 
     x_i <- P_M(sum_j [W^t]_ij x_j - a_k P_{x_i}(s_i))                                   (1)
     d_i <- g_i(new x_i) + (1 - tau_k) (d_i - g_i(old x_i))                              (2)
     s_i <- sum_j [W^t]_ij s_j + new d_i - old d_i                                       (3)
 
-with both Riemannian gradients g_i of (2) from one batch, drawn in this iteration: their difference is small where the
-points are close, so that the noise of d_i falls while tau_k does. Exact gradients make d_i = g_i(x_i), and this `dprgt`.
+with both Riemannian gradients g_i of (2) from one batch, drawn in this iteration: their difference
+is small where the points are close, so that the noise of d_i falls while tau_k does. Exact
+gradients make d_i = g_i(x_i), and this `dprgt`.
 
     [W^t]_ij   network.mix, rounds t     a_k    step_size  (n_local,), from base
     x_i        state.x                   tau_k  (k + 1)^-forgetting
     s_i        state.tracker             g_i    constraint.tangent(x, gradient)
     d_i        state.field               P_M    constraint.project
 
-The defaults a_k ~ k^(-1/3) and tau_k = k^(-2/3) are those with which estimates of this kind (STORM) have their rate;
-forgetting 0 forgets at once: then it tracks plain batch gradients. An iteration takes two gradients of ``batch_size`` samples.
+The defaults a_k ~ k^(-1/3) and tau_k = k^(-2/3) are those with which estimates of this kind (STORM)
+have their rate; forgetting 0 forgets at once: then it tracks plain batch gradients. An iteration
+takes two gradients of ``batch_size`` samples.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ from .tracking import TrackingState as State
 
 @dataclass(frozen=True, kw_only=True)
 class DPRSRM(OnManifold):
-    """Decentralized projected Riemannian stochastic recursive momentum (after the abstract of Deng, Hu 2025).
+    """Decentralized projected Riemannian stochastic recursive momentum (after the abstract of Deng,
+    Hu 2025).
 
     Examples
     --------
@@ -49,7 +53,9 @@ class DPRSRM(OnManifold):
     """
 
     step_size: StepSize = "diminishing:power=0.3333333333333333"
-    forgetting: Annotated[NotNegative, "The power by which the weight of new gradients falls."] = 2 / 3
+    forgetting: Annotated[NotNegative, "The power by which the weight of new gradients falls."] = (
+        2 / 3
+    )
 
     def step(self, problem: Manifold, network: Network, streams: Streams, state: State) -> State:
         mixed, s = self.mix(network, state.x, state.tracker)

@@ -1,25 +1,28 @@
 """DRCGD: decentralized Riemannian conjugate directions, with a projection.
 
-After the abstract of Chen, Ye, Wang, Huang, Dai, Tsang, Liu, "Decentralized Riemannian conjugate gradient method on the
-Stiefel manifold", ICLR 2024 (arXiv 2308.10547): projections in the place of retractions and transports, and consensus
-of directions. The paper's text was not at hand; (1) to (3) are derived. From a common feasible start,
-p_i(0) = P(y_i(0)) and d_i(0) = -p_i(0), every agent repeats
+After the abstract of Chen, Ye, Wang, Huang, Dai, Tsang, Liu, "Decentralized Riemannian conjugate
+gradient method on the Stiefel manifold", ICLR 2024 (arXiv 2308.10547): projections in the place of
+retractions and transports, and consensus of directions. The paper's text was not at hand; (1) to
+(3) are derived. From a common feasible start, p_i(0) = P(y_i(0)) and d_i(0) = -p_i(0), every agent
+repeats
 
     x_i <- P_M(sum_j [W^t]_ij x_j + a_k P_{x_i}(d_i))                                   (1)
     d_i <- -p_i + b_i P_{x_i}(sum_j [W^t]_ij d_j)     at the new x_i                    (2)
     b_i = min(cap, ||new p_i||^2 / ||old p_i||^2),    p_i = P_{x_i}(y_i)                (3)
 
-- ``tracked=False``: y_i is the agent's own Riemannian gradient, as in the abstract. Where agents are unlike it does not
-  vanish, and with constant steps the points stop at a distance of the order of a.
-- ``tracked=True``, our own: y_i tracks the gradients as in `dprgt`, in one array more. Where all rest y_i is zero: a
-  constant step is exact.
+- ``tracked=False``: y_i is the agent's own Riemannian gradient, as in the abstract. Where agents
+  are unlike it does not vanish, and with constant steps the points stop at a distance of the order
+  of a.
+- ``tracked=True``, our own: y_i tracks the gradients as in `dprgt`, in one array more. Where all
+  rest y_i is zero: a constant step is exact.
 
     [W^t]_ij   network.mix, rounds t     a_k  step_size  (n_local,), from base     P_x  constraint.tangent
     x_i        state.x                   d_i  state.direction                      P_M  constraint.project
     y_i        state.tracker             state.field  the own Riemannian gradient
 
-Without a line search the ratio of Fletcher and Reeves in (3) needs a bound below 1: where it is 1, nothing damps the
-points. Automatic steps are those of `dprgt` times 1 - cap, as for a momentum of that size.
+Without a line search the ratio of Fletcher and Reeves in (3) needs a bound below 1: where it is 1,
+nothing damps the points. Automatic steps are those of `dprgt` times 1 - cap, as for a momentum of
+that size.
 """
 
 from __future__ import annotations
@@ -37,8 +40,8 @@ from .tracking import Manifold, OnManifold, projected
 
 
 class DRCGDState(NamedTuple):
-    """The arrays that change are x, direction (d), tracker (y) and field (the gradient at x), each ``(n_local, d, r)``,
-    and step_size ``(n_local,)``; base, the steps at the start, does not."""
+    """The arrays that change are x, direction (d), tracker (y) and field (the gradient at x), each
+    ``(n_local, d, r)``, and step_size ``(n_local,)``; base, the steps at the start, does not."""
 
     x: Array
     direction: Array
@@ -69,7 +72,9 @@ class DRCGD(OnManifold):
     sends: ClassVar[tuple[str, ...]] = ("x", "direction", "tracker")
 
     cap: Annotated[Probability, "The largest share of the last direction that is kept."] = 0.9
-    tracked: Annotated[bool, "Follow tracked gradients, exact with constant steps, not the agent's own."] = False
+    tracked: Annotated[
+        bool, "Follow tracked gradients, exact with constant steps, not the agent's own."
+    ] = False
 
     @property
     def shortening(self) -> float:
@@ -80,7 +85,9 @@ class DRCGD(OnManifold):
         x, y, field, step_size, base, k, spent, _ = super().init(problem, network, streams, x0)
         return DRCGDState(x, -field, y, field, step_size, base, k, spent)
 
-    def step(self, problem: Manifold, network: Network, streams: Streams, state: DRCGDState) -> DRCGDState:
+    def step(
+        self, problem: Manifold, network: Network, streams: Streams, state: DRCGDState
+    ) -> DRCGDState:
         tangent = problem.constraint.tangent
         if self.tracked:
             mixed, direction, y = self.mix(network, state.x, state.direction, state.tracker)

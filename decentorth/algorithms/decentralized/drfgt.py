@@ -1,22 +1,25 @@
 """DRFGT: decentralized retraction-free gradient tracking.
 
-Sun, Chen, Garcia, Shahrampour, "Global convergence of decentralized retraction-free optimization on the Stiefel manifold"
-(paper 004), Algorithm 1. From a common start x_i(0) = x_0 and y_i(0) = Lambda_i(x_i(0)), every agent repeats
+Sun, Chen, Garcia, Shahrampour, "Global convergence of decentralized retraction-free optimization on
+the Stiefel manifold" (paper 004), Algorithm 1. From a common start x_i(0) = x_0 and y_i(0) =
+Lambda_i(x_i(0)), every agent repeats
 
     x_i <- sum_j W_ij x_j - alpha y_i                                                  (10)
     y_i <- sum_j W_ij y_j + Lambda_i(new x_i) - Lambda_i(old x_i)                      (10)
 
-where Lambda_i is the landing field of f_i with penalty lambda (5). Both sums use the values of the same iteration, so one message
-per neighbour carries x and y. The mean of the trackers y_i stays the mean of the landing fields.
+where Lambda_i is the landing field of f_i with penalty lambda (5). Both sums use the values of the
+same iteration, so one message per neighbour carries x and y. The mean of the trackers y_i stays the
+mean of the landing fields.
 
     W_ij    network.mix             alpha   step_size  (n_local,)
     x_i     state.x                 lambda  penalty    (n_local,)
     y_i     state.tracker           Lambda  constraint.landing(x, gradient, penalty)
 
-Beyond the paper: ``order="adapt-then-combine"``, x_i <- sum_j W_ij (x_j - alpha y_j), and the same for y: stable at larger steps,
-at the price of two dependent exchanges an iteration (the same bytes in twice the rounds); ``step_size="auto"``; ``safe=True``
-(see `safe`); ``kernel="numba"``, the same step in one compiled pass over each agent's arrays (`kernels.tracking`). With one agent
-it is the landing algorithm. It runs on any constraint set that has a landing field.
+Beyond the paper: ``order="adapt-then-combine"``, x_i <- sum_j W_ij (x_j - alpha y_j), and the same
+for y: stable at larger steps, at the price of two dependent exchanges an iteration (the same bytes
+in twice the rounds); ``step_size="auto"``; ``safe=True`` (see `safe`); ``kernel="numba"``, the same
+step in one compiled pass over each agent's arrays (`kernels.tracking`). With one agent it is the
+landing algorithm. It runs on any constraint set that has a landing field.
 """
 
 from __future__ import annotations
@@ -42,7 +45,8 @@ class DRFGT(SafeTracking):
     Parameters
     ----------
     penalty
-        lambda > 0 of the landing field, or auto: 0.1 / step_size, smaller where W has eigenvalues near -1.
+        lambda > 0 of the landing field, or auto: 0.1 / step_size, smaller where W has eigenvalues
+        near -1.
 
     Examples
     --------
@@ -78,8 +82,10 @@ class DRFGT(SafeTracking):
         Raises TypeError if the compiled kernel lacks the landing field of the problem's set.
         """
         if self.kernel == "numba" and not isinstance(problem.constraint, OrthonormalLanding):
-            points = f"points on St(d, r), got {problem.constraint!r}"
-            raise TypeError(f"the kernel numba is for {points}: leave kernel out")
+            raise TypeError(
+                f"the kernel numba is for points on St(d, r), got {problem.constraint!r}: leave "
+                "kernel out"
+            )
         return self
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:

@@ -1,23 +1,26 @@
 """DRGTA: decentralized Riemannian gradient tracking.
 
-Chen, Garcia, Hong, Shahrampour, "Decentralized Riemannian gradient descent on the Stiefel manifold", ICML 2021, Algorithm 2. From a
-common feasible start x_i(0) = x_0 and y_i(0) = g_i(x_i(0)), every agent repeats
+Chen, Garcia, Hong, Shahrampour, "Decentralized Riemannian gradient descent on the Stiefel
+manifold", ICML 2021, Algorithm 2. From a common feasible start x_i(0) = x_0 and y_i(0) =
+g_i(x_i(0)), every agent repeats
 
     x_i <- R_{x_i}(a P_{x_i}(sum_j [W^t]_ij x_j - x_i) - b P_{x_i}(y_i))               (1)
     y_i <- sum_j [W^t]_ij y_j + g_i(new x_i) - g_i(old x_i)                            (2)
 
-where g_i = P_{x_i}(G_i(x_i)) is the Riemannian gradient of f_i. The first term of (1) is a step of Riemannian gradient descent
-towards consensus, the second one towards the minimum. Both sums use the values of the same iteration, so one message per neighbour
-and round carries x and y. P is linear, so the two terms of (1) are projected together.
+where g_i = P_{x_i}(G_i(x_i)) is the Riemannian gradient of f_i. The first term of (1) is a step of
+Riemannian gradient descent towards consensus, the second one towards the minimum. Both sums use the
+values of the same iteration, so one message per neighbour and round carries x and y. P is linear,
+so the two terms of (1) are projected together.
 
     [W^t]_ij   network.mix, rounds t     a   consensus_step
     x_i        state.x                   b   step_size  (n_local,)
     y_i        state.tracker             g_i constraint.tangent(x, gradient), state.field
     P_x        constraint.tangent        R_x constraint.retract
 
-The equations are those of the authors' published program. Beyond the paper: Chebyshev polynomials of W in place of W^t, other
-retractions than polar, ``step_size="auto"``; directed graphs, with row-stochastic A in the place of W in (1) and
-column-stochastic B in (2), as in `push_pull`. With one agent it is Riemannian gradient descent.
+The equations are those of the authors' published program. Beyond the paper: Chebyshev polynomials
+of W in place of W^t, other retractions than polar, ``step_size="auto"``; directed graphs, with
+row-stochastic A in the place of W in (1) and column-stochastic B in (2), as in `push_pull`. With
+one agent it is Riemannian gradient descent.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ P = Problem[RetractableManifold]
 
 @dataclass(frozen=True, kw_only=True)
 class DRGTA(ManifoldTracking, Retracting):
-    """Decentralized Riemannian gradient tracking (Chen, Garcia, Hong, Shahrampour 2021, Algorithm 2).
+    """Decentralized Riemannian gradient tracking (Chen, Garcia, Hong, Shahrampour 2021, Algorithm
+    2).
 
     Examples
     --------
@@ -65,5 +69,6 @@ class DRGTA(ManifoldTracking, Retracting):
             return f.constraint.retract(x, direction, self.retraction)  # (1)
 
         x = blockwise(moved, problem, state.x, mixed, state.tracker, state.step_size)
-        field = refresh(riemannian, self.oracle(problem, streams, state.k + 1), x, y, state.field)  # (2)
+        # (2)
+        field = refresh(riemannian, self.oracle(problem, streams, state.k + 1), x, y, state.field)
         return advanced(self.step_size, state, x=x, tracker=y, field=field)

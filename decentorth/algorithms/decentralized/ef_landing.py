@@ -1,29 +1,32 @@
 """EF-Landing: landing along tracked gradients whose messages are compressed with error feedback.
 
-After the abstract of Song, Li, Gao, Yuan, "Distributed retraction-free and communication-efficient optimization on the
-Stiefel manifold", ICML 2025 (arXiv 2506.02879): landing, compression, error feedback, momentum of the gradients, for a
-server and its nodes. The text was not at hand. Compression is the network's (``--channel topk:share=0.1``). With
-feedback, agent j sends the coded difference C(a_j - m_j) of what it mixes to the sum m_j of all it sent before, and its
-neighbours add it to m_j. From a common start with v_i(0) = y_i(0) = G_i(x_0) every agent repeats
+After the abstract of Song, Li, Gao, Yuan, "Distributed retraction-free and communication-efficient
+optimization on the Stiefel manifold", ICML 2025 (arXiv 2506.02879): landing, compression, error
+feedback, momentum of the gradients, for a server and its nodes. The text was not at hand.
+Compression is the network's (``--channel topk:share=0.1``). With feedback, agent j sends the coded
+difference C(a_j - m_j) of what it mixes to the sum m_j of all it sent before, and its neighbours
+add it to m_j. From a common start with v_i(0) = y_i(0) = G_i(x_0) every agent repeats
 
     x_i <- x_i + gamma sum_j W_ij (m_j - m_i) - alpha Lambda(x_i; y_i)                  (1)
     v_i <- v_i + theta (G_i(new x_i) - v_i)                                             (2)
     y_i <- y_i + gamma sum_j W_ij (n_j - n_i) + new v_i - old v_i                       (3)
     Lambda(x; y) = skew(y x^T) x + lambda x (x^T x - I)
 
-between neighbours, where m_i and n_i are its public copies of x_i and y_i. The form is derived here, with the consensus
-step gamma of Koloskova, Stich, Jaggi 2019 (CHOCO): the fewer entries are sent, the smaller it must be. The mean of the
-y_i stays that of the v_i, so a constant step is exact. `drfgt` tracks Lambda_i in the place of G_i.
+between neighbours, where m_i and n_i are its public copies of x_i and y_i. The form is derived
+here, with the consensus step gamma of Koloskova, Stich, Jaggi 2019 (CHOCO): the fewer entries are
+sent, the smaller it must be. The mean of the y_i stays that of the v_i, so a constant step is
+exact. `drfgt` tracks Lambda_i in the place of G_i.
 
-``server=True`` has the paper's setting: all agents have the same x, and y is the mean of what was coded of the v_i.
-It is added up along a spanning tree of the graph. On a star graph the hub is the server: each leaf sends it a coded
-difference, and gets the mean back whole.
+``server=True`` has the paper's setting: all agents have the same x, and y is the mean of what was
+coded of the v_i. It is added up along a spanning tree of the graph. On a star graph the hub is the
+server: each leaf sends it a coded difference, and gets the mean back whole.
 
     W_ij    network.mix, or total   alpha   step_size  (n_local,)    lambda  penalty
     x_i     state.x                 gamma   consensus_step           theta   weight
     y_i     state.tracker           v_i     state.field              Lambda  constraint.landing(x, y, penalty)
 
-Automatic steps are the constant ones of `drfgt` for whole messages, and those of `landing` for the server.
+Automatic steps are the constant ones of `drfgt` for whole messages, and those of `landing` for the
+server.
 """
 
 from __future__ import annotations
@@ -42,7 +45,8 @@ P = Problem[Landing]
 
 @dataclass(frozen=True, kw_only=True)
 class EFLanding(Decentralized):
-    """Landing along tracked gradients, for compressed messages (after the abstract of Song, Li, Gao, Yuan 2025).
+    """Landing along tracked gradients, for compressed messages (after the abstract of Song, Li,
+    Gao, Yuan 2025).
 
     Examples
     --------
@@ -66,9 +70,11 @@ class EFLanding(Decentralized):
     def resolved(self, network: Network) -> Self:
         """This method; a ValueError for the server form where `total` cannot be used."""
         if self.server and not network.sums:
-            why = "changes over time, loses or delays messages, or corrects trackers"
-            fault = f"the server form adds up over all agents, and this network {why}"
-            raise ValueError(f"{fault}: leave server out, or take topk, randomk and quantize alone")
+            raise ValueError(
+                "the server form adds up over all agents, and this network changes over time, "
+                "loses or delays messages, or corrects trackers: leave server out, or take topk, "
+                "randomk and quantize alone"
+            )
         return self
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:

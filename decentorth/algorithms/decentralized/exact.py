@@ -1,4 +1,5 @@
-"""Methods that are exact with a constant step: what they declare so that their automatic steps can grow.
+"""Methods that are exact with a constant step: what they declare so that their automatic steps can
+grow.
 
 A method of one's own inherits `Exact`, and its state is a NamedTuple with the fields x, step_size,
 base, k, gradients and ``progress: Any = ()``.
@@ -16,9 +17,9 @@ from ..common.schedules import Growing as GrowingStep
 from .growing_steps import Growing, JudgedState
 
 _CAP = 2.0**1.5
-"""The longest step of tracking with one exchange, in units of sqrt(gap) / curvature, beyond which the
-network is too slow for it. With 2, DRGTA takes 2.3 in place of 1.5 times the iterations of the best
-constant step on Procrustes over a ring with self-weights of 0.8."""
+"""The longest step of tracking with one exchange, in units of sqrt(gap) / curvature, beyond which
+the network is too slow for it. With 2, DRGTA takes 2.3 in place of 1.5 times the iterations of the
+best constant step on Procrustes over a ring with self-weights of 0.8."""
 
 
 class Judged(Method):
@@ -47,12 +48,15 @@ class Judged(Method):
         """Return the state with the steps ``step``, which are ``ratio`` times the earlier ones."""
         return changed(state, step_size=step, base=step)
 
-    def penalised(self, problem: Problem[object], state: JudgedState, penalty: Array) -> JudgedState:
+    def penalised(
+        self, problem: Problem[object], state: JudgedState, penalty: Array
+    ) -> JudgedState:
         """The state with the penalties that follow the steps, if `follows`."""
         return changed(state, penalty=penalty)
 
     def resolved(self, network: Network) -> Self:
-        """This method, with growing steps for automatic ones if several agents on a steady network can judge them."""
+        """This method, with growing steps for automatic ones if several agents on a steady network
+        can judge them."""
         grows = self.step_size == "auto" and self.exact and network.steady and network.n_agents > 1
         return replace(self, step_size=GrowingStep()) if grows else self
 
@@ -68,9 +72,9 @@ class Exact(Judged, Decentralized):
     Parameters
     ----------
     step_size
-        A number > 0; constant: from the agents' Lipschitz constants, the spectrum of W and a given penalty; growing: from there on
-        as long as the agents' moves allow; auto: growing where that is possible, otherwise constant; or a schedule (diminishing,
-        horizon).
+        A number > 0; constant: from the agents' Lipschitz constants, the spectrum of W and a given
+        penalty; growing: from there on as long as the agents' moves allow; auto: growing where that
+        is possible, otherwise constant; or a schedule (diminishing, horizon).
     """
 
     step_size: GrowingStepSize = "auto"
@@ -78,8 +82,10 @@ class Exact(Judged, Decentralized):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.step_size, GrowingStep) and not self.exact:
-            fault = "growing steps are judged by moves along exact gradients"
-            raise ValueError(f"{fault}: leave out batch_size and safe, or take step_size auto")
+            raise ValueError(
+                "growing steps are judged by moves along exact gradients: leave out batch_size "
+                "and safe, or take step_size auto"
+            )
 
     @property
     def exact(self) -> bool:

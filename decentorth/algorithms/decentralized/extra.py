@@ -1,20 +1,24 @@
-"""The common parts of EXTRA methods, which correct decentralized gradient descent without sending gradients.
+"""The common parts of EXTRA methods, which correct decentralized gradient descent without sending
+gradients.
 
-Shi, Ling, Wu, Yin, "EXTRA: an exact first-order algorithm for decentralized consensus optimization", SIAM J. Optim. 2015. With
-V = (I + W)/2, a field F_i (a gradient, Riemannian gradient or landing field) and s_i(0) = -alpha F_i(x_0),
+Shi, Ling, Wu, Yin, "EXTRA: an exact first-order algorithm for decentralized consensus
+optimization", SIAM J. Optim. 2015. With V = (I + W)/2, a field F_i (a gradient, Riemannian gradient
+or landing field) and s_i(0) = -alpha F_i(x_0),
 
     x_i <- sum_j W_ij x_j + s_i                                                                       (1)
     s_i <- sum_j (W - V)_ij x_j + s_i - alpha (F_i(new x_i) - F_i(old x_i))                           (2)
 
-where both sums are over the old points. Summed over the iterations, (2) reads s_i = u_i - alpha F_i(x_i) with u_i(0) = 0 and
+where both sums are over the old points. Summed over the iterations, (2) reads s_i = u_i - alpha
+F_i(x_i) with u_i(0) = 0 and
 
     u_i <- u_i + sum_j (W - V)_ij x_j = u_i + (sum_j W_ij x_j - x_i)/2                                (2')
 
-The methods compute (2'): one mixing serves both equations, one message with one array goes to each neighbour, and no gradient has
-to be kept. W's columns sum to 1, so the u_i sum to zero and the s_i to -alpha sum_i F_i: where the points agree and stand still,
-sum_i F_i = 0. Where messages are one iteration late, an eigenvalue 1 - l of W gives z^3 - 2 z^2 + (1 + l) z - l/2 = 0: a root
-lies outside the unit circle, whatever the step. The step alpha must be constant and equal on all agents, since u_i converges to a
-value that cancels alpha F_i(x_i).
+The methods compute (2'): one mixing serves both equations, one message with one array goes to each
+neighbour, and no gradient has to be kept. W's columns sum to 1, so the u_i sum to zero and the s_i
+to -alpha sum_i F_i: where the points agree and stand still, sum_i F_i = 0. Where messages are one
+iteration late, an eigenvalue 1 - l of W gives z^3 - 2 z^2 + (1 + l) z - l/2 = 0: a root lies
+outside the unit circle, whatever the step. The step alpha must be constant and equal on all agents,
+since u_i converges to a value that cancels alpha F_i(x_i).
 """
 
 from __future__ import annotations
@@ -31,7 +35,10 @@ from ..common import Auto, Constant, Growing, Schedule, Spent, StepSize, agreed,
 from ..common.automatic_steps import landing_scale, landing_share, start
 from .exact import Judged
 
-_WHY = "each agent's correction comes to cancel the step size times its own gradient, which it cannot while that changes freely"
+_WHY = (
+    "each agent's correction comes to cancel the step size times its own gradient, which it "
+    "cannot while that changes freely"
+)
 _Checked = Form(partial(checked, allowed=(Constant, Growing), why=_WHY))
 
 
@@ -42,8 +49,9 @@ class Extra(Judged):
     Parameters
     ----------
     step_size
-        alpha > 0; constant: from the agents' gradients and Lipschitz constants, their weights in W and a given penalty; growing:
-        from there on as long as the agents' moves allow; auto: growing where that is possible, otherwise constant.
+        alpha > 0; constant: from the agents' gradients and Lipschitz constants, their weights in W
+        and a given penalty; growing: from there on as long as the agents' moves allow; auto:
+        growing where that is possible, otherwise constant.
     """
 
     on_time: ClassVar[bool] = True
@@ -73,19 +81,31 @@ def extra_limit(network: Network) -> float:
 
 
 def step_along_gradients(
-    step_size: StepSize, problem: P, network: Network, streams: Streams, x0: Array, share: float = 0.5
+    step_size: StepSize,
+    problem: P,
+    network: Network,
+    streams: Streams,
+    x0: Array,
+    share: float = 0.5,
 ) -> Spent:
     """Return the steps along Riemannian gradients, ``(n_local,)``, and the gradients spent.
 
     The steps are given, or automatic: a share of the limit.
     """
     largest = share * extra_limit(network)
-    step, _, spent = start(step_size, len(x0), lambda: agreed(problem, network, streams, x0, largest, 1.6))
+    step, _, spent = start(
+        step_size, len(x0), lambda: agreed(problem, network, streams, x0, largest, 1.6)
+    )
     return step, spent
 
 
 def step_along_landing(
-    step_size: StepSize, penalty: float | Auto, problem: P, network: Network, streams: Streams, x0: Array
+    step_size: StepSize,
+    penalty: float | Auto,
+    problem: P,
+    network: Network,
+    streams: Streams,
+    x0: Array,
 ) -> Spent:
     """Return the steps along landing fields, ``(n_local,)``, and the gradients spent.
 

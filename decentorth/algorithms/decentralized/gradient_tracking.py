@@ -1,22 +1,25 @@
 """Gradient tracking in Euclidean space: a baseline without a constraint, or with a soft one.
 
-Nedic, Olshevsky & Shi, "Achieving geometric convergence for distributed optimization over time-varying graphs", SIAM J. Optim. 2017
-(DIGing); Qu & Li, "Harnessing smoothness to accelerate distributed optimization", 2018. From a common start x_i(0) = x_0 and
-y_i(0) = F_i(x_i(0)), every agent repeats
+Nedic, Olshevsky & Shi, "Achieving geometric convergence for distributed optimization over
+time-varying graphs", SIAM J. Optim. 2017 (DIGing); Qu & Li, "Harnessing smoothness to accelerate
+distributed optimization", 2018. From a common start x_i(0) = x_0 and y_i(0) = F_i(x_i(0)), every
+agent repeats
 
     x_i <- sum_j W_ij x_j - alpha y_i                                                  (1)
     y_i <- sum_j W_ij y_j + F_i(new x_i) - F_i(old x_i)                                (2)
 
-with F_i(x) = G_i(x) + lambda x (x^T x - I), the Euclidean gradient of f_i + lambda/4 ||x^T x - I||_F^2; lambda = 0 leaves the
-gradient of f_i. Both sums use the values of the same iteration, so one message per neighbour carries x and y.
+with F_i(x) = G_i(x) + lambda x (x^T x - I), the Euclidean gradient of f_i + lambda/4 ||x^T x -
+I||_F^2; lambda = 0 leaves the gradient of f_i. Both sums use the values of the same iteration, so
+one message per neighbour carries x and y.
 
     W_ij    network.mix             alpha   step_size  (n_local,)
     x_i     state.x                 lambda  penalty
     y_i     state.tracker           F_i     constraint.penalised(x, gradient, penalty), state.field
 
-Nothing brings the points to the constraint set: the metrics project the agents' mean, and report the feasibility of the points as
-it is. Without a penalty the points go to a minimiser of the unconstrained problem (PCA has none); with one, to a minimiser of the
-penalised problem, at a distance of order 1/lambda from the set. ``order="adapt-then-combine"`` as in DRFGT.
+Nothing brings the points to the constraint set: the metrics project the agents' mean, and report
+the feasibility of the points as it is. Without a penalty the points go to a minimiser of the
+unconstrained problem (PCA has none); with one, to a minimiser of the penalised problem, at a
+distance of order 1/lambda from the set. ``order="adapt-then-combine"`` as in DRFGT.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Growing steps: automatic ones, which grow while the moves of the agents show no sign that they are too large.
+"""Growing steps: automatic ones, which grow while the moves of the agents show no sign that they
+are too large.
 
 The largest useful step is 1 to 6 times the one that is safe in advance, and the data alone decide.
 So a run begins with the safe step and judges it after every block of w + D iterations:
@@ -67,13 +68,15 @@ FAST, SLOW = 4, 2
 """The growth of m before and after the first cut: short runs gain from a fast start; a step that is
 2^(1/3) above the limit is seen within a block."""
 PATIENCE = 3
-"""The blocks without growth after the first cut, doubled by each: failures take a vanishing share."""
+"""The blocks without growth after the first cut, doubled by each: failures take a vanishing
+share."""
 TRY, TRIED = 6, 2
 """The blocks before a trial of a smaller step, and in it: it costs 2^(-1/3) * 2/8, 5 %."""
 CUT = 6
 """The cut of the first step: it is halved."""
 LEAST, GIVEN_LEAST = -60, -600
-"""The least m from an automatic and from a given first step; a run broken there has other reasons."""
+"""The least m from an automatic and from a given first step; a run broken there has other
+reasons."""
 FAR, FIRST_FAR = 0.25, 1e4
 """The squared move, over ||x||^2, that is too long above the first step, and up to it."""
 ROUNDING = 2.0**-44
@@ -277,7 +280,9 @@ class Growing(Around):
         p = p._replace(wait=max(p.wait - 1, 0))
         return state, m, _lower(p, q) if p.same >= (TRIED if q > 1.0 else TRY) else p
 
-    def _cut(self, p: Progress, state: State, broken: bool, backwards: bool) -> tuple[State, int, Progress]:
+    def _cut(
+        self, p: Progress, state: State, broken: bool, backwards: bool
+    ) -> tuple[State, int, Progress]:
         """As `_decide`, for a step that is too large."""
         m = now = p.exponent
         fresh = self.given and p.good.k == 0

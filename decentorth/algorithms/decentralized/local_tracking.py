@@ -1,28 +1,33 @@
-"""Local tracking: several local steps between two exchanges, whose drift is corrected, with a projection.
+"""Local tracking: several local steps between two exchanges, whose drift is corrected, with a
+projection.
 
-After the abstract of Zhang, Hu, So, Johansson, "Nonconvex federated learning on compact smooth submanifolds with
-heterogeneous data", NeurIPS 2024 (arXiv 2406.08465), which is for a server: local steps, a projection in the place of a
-retraction, a correction of the drift. The text was not at hand. Between neighbours the correction is that of K-GT (Liu,
-Lin, Koloskova, Stich, "Decentralized gradient tracking with local steps", 2023). From a common feasible start, with
-c_i = sum_j W_ij g_j - g_i, g_i = grad f_i(x_0), every agent repeats
+After the abstract of Zhang, Hu, So, Johansson, "Nonconvex federated learning on compact smooth
+submanifolds with heterogeneous data", NeurIPS 2024 (arXiv 2406.08465), which is for a server: local
+steps, a projection in the place of a retraction, a correction of the drift. The text was not at
+hand. Between neighbours the correction is that of K-GT (Liu, Lin, Koloskova, Stich, "Decentralized
+gradient tracking with local steps", 2023). From a common feasible start, with c_i = sum_j W_ij
+g_j - g_i, g_i = grad f_i(x_0), every agent repeats
 
     z_i <- z_i - eta (grad f_i(P_M(z_i)) + c_i)    K times, from z_i = x_i               (1)
     y_i <- (x_i - z_i) / (K eta)                                                        (2)
     c_i <- c_i - y_i + sum_j [W^t]_ij y_j                                               (3)
     x_i <- P_M(sum_j [W^t]_ij z_j)                                                      (4)
 
-One message carries z_j and y_j, whatever K is. The c_i add up to zero, so the y_i have the mean of the agents' gradients
-along their own paths. Where everything rests, c_i = -grad f_i(x): local steps stay at x, and x is stationary for the mean,
-with a constant step. That holds for any agents that sit an iteration out, as they keep x_i and c_i, and the weights of
-those awake are symmetric. K = 1 is tracking of gradients with steps before the mixing. Where all weights are 1/n, (3) is
--c_i = the mean of agent i's own gradients less that of everyone's steps: agents then do what a server would have them do.
+One message carries z_j and y_j, whatever K is. The c_i add up to zero, so the y_i have the mean of
+the agents' gradients along their own paths. Where everything rests, c_i = -grad f_i(x): local steps
+stay at x, and x is stationary for the mean, with a constant step. That holds for any agents that
+sit an iteration out, as they keep x_i and c_i, and the weights of those awake are symmetric. K = 1
+is tracking of gradients with steps before the mixing. Where all weights are 1/n, (3) is -c_i = the
+mean of agent i's own gradients less that of everyone's steps: agents then do what a server would
+have them do.
 
     [W^t]_ij  network.mix, rounds t     eta  step_size  (n_local,)     P_M     constraint.project
     x_i       state.x                   K    local_steps               grad f  constraint.tangent(x, gradient)
     c_i       state.correction
 
-Mini-batches are drawn for each local step, so K steps of a batch have the noise of one step with K batches. Automatic
-steps are 1/K of those of push-pull with A = B = W^t, so a round moves as far for every K.
+Mini-batches are drawn for each local step, so K steps of a batch have the noise of one step with K
+batches. Automatic steps are 1/K of those of push-pull with A = B = W^t, so a round moves as far for
+every K.
 """
 
 from __future__ import annotations
@@ -38,8 +43,8 @@ from .tracking import Manifold, OnManifold
 
 
 class LocalState(NamedTuple):
-    """The arrays that change are x and correction (c), each ``(n_local, d, r)``, and step_size (eta) ``(n_local,)``; base,
-    the steps at the start, does not."""
+    """The arrays that change are x and correction (c), each ``(n_local, d, r)``, and step_size
+    (eta) ``(n_local,)``; base, the steps at the start, does not."""
 
     x: Array
     correction: Array
@@ -87,7 +92,9 @@ class LocalTracking(OnManifold):
         (mixed,) = self.mix(network, g)
         return LocalState(x, mixed - g, step_size, base, k, spent)
 
-    def step(self, problem: Manifold, network: Network, streams: Streams, state: LocalState) -> LocalState:
+    def step(
+        self, problem: Manifold, network: Network, streams: Streams, state: LocalState
+    ) -> LocalState:
         eta, steps = state.step_size[:, None, None], self.local_steps
         project = problem.constraint.project
         x = z = state.x

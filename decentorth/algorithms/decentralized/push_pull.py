@@ -1,24 +1,27 @@
 """Push-pull (AB): the landing algorithm with gradient tracking on directed graphs.
 
-Pu, Shi, Xu, Nedic, "Push-pull gradient methods for distributed optimization in networks", IEEE Trans. Autom. Control 2021; Xin,
-Khan, "A linear algorithm for optimization over directed graphs with geometric convergence", IEEE Control Syst. Lett. 2018. They are
-in Euclidean space, and track gradients; here agents track the landing field Lambda_i of `drfgt`, for which no paper was found. From
-a common start x_i(0) = x_0 and y_i(0) = Lambda_i(x_i(0)), every agent repeats
+Pu, Shi, Xu, Nedic, "Push-pull gradient methods for distributed optimization in networks", IEEE
+Trans. Autom. Control 2021; Xin, Khan, "A linear algorithm for optimization over directed graphs
+with geometric convergence", IEEE Control Syst. Lett. 2018. They are in Euclidean space, and track
+gradients; here agents track the landing field Lambda_i of `drfgt`, for which no paper was found.
+From a common start x_i(0) = x_0 and y_i(0) = Lambda_i(x_i(0)), every agent repeats
 
     x_i <- sum_j A_ij (x_j - alpha y_j)                                                (1)
     y_i <- sum_j B_ij y_j + Lambda_i(new x_i) - Lambda_i(old x_i)                      (2)
 
-The rows of A and the columns of B sum to 1: points are pulled, so that agents which agree stay agreed, and trackers are pushed, so
-that their sum stays the sum of the fields. Each needs the degrees of one end of an edge only. One message along each directed edge
-carries x_j - alpha y_j and y_j.
+The rows of A and the columns of B sum to 1: points are pulled, so that agents which agree stay
+agreed, and trackers are pushed, so that their sum stays the sum of the fields. Each needs the
+degrees of one end of an edge only. One message along each directed edge carries x_j - alpha y_j and
+y_j.
 
     A_ij, B_ij  network.mix, push   alpha   step_size  (n_local,)
     x_i         state.x             lambda  penalty    (n_local,)
     y_i         state.tracker       Lambda  constraint.landing(x, gradient, penalty), state.field
 
-With pi^T A = pi^T and B v = v, both of sum 1, y_i tends to n v_i times the mean field, and so the mean pi^T x moves by
-alpha n pi^T v times the mean field: ``gain`` = n pi^T v. On an undirected graph A = B = W and gain = 1. On `sets.Euclidean` the
-landing field is the gradient, and this the method of the papers: gradient tracking without a constraint, on directed graphs.
+With pi^T A = pi^T and B v = v, both of sum 1, y_i tends to n v_i times the mean field, and so the
+mean pi^T x moves by alpha n pi^T v times the mean field: ``gain`` = n pi^T v. On an undirected
+graph A = B = W and gain = 1. On `sets.Euclidean` the landing field is the gradient, and this the
+method of the papers: gradient tracking without a constraint, on directed graphs.
 """
 
 from __future__ import annotations
@@ -43,7 +46,8 @@ class PushPull(Decentralized):
     Parameters
     ----------
     penalty
-        lambda > 0 of the landing field, or auto: 0.1 / (step_size gain), smaller where the graph mixes slowly.
+        lambda > 0 of the landing field, or auto: 0.1 / (step_size gain), smaller where the graph
+        mixes slowly.
 
     Examples
     --------

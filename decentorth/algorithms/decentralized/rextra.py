@@ -1,21 +1,23 @@
 """REXTRA: Riemannian EXTRA, exact with a constant step while only points are sent.
 
-Wu, Deng, Hu, Su, Wen, "Riemannian EXTRA: communication-efficient decentralized optimization over compact submanifolds with data
-heterogeneity", 2025 (arXiv 2505.15537). From a common feasible start and u_i = 0, every agent repeats
+Wu, Deng, Hu, Su, Wen, "Riemannian EXTRA: communication-efficient decentralized optimization over
+compact submanifolds with data heterogeneity", 2025 (arXiv 2505.15537). From a common feasible start
+and u_i = 0, every agent repeats
 
     x_i <- P_M(sum_j W_ij x_j + u_i - alpha grad f_i(x_i))                             (1)
     u_i <- u_i + (sum_j W_ij x_j - x_i)/2                                              (2)
 
-with the old points on the right. The paper has x_i <- P_M(sum_j W_ij x_j + s_i) and
-s_i <- sum_j (W - (I + W)/2)_ij x_j + s_i - alpha (grad f_i(new x_i) - grad f_i(x_i)), the same with s_i = u_i - alpha grad f_i(x_i)
-(`extra`). Where the points agree and stand still, x = P_M(x + s_i) makes each s_i normal to the manifold; their sum,
--alpha sum_i grad f_i(x), is tangent, and so it is zero.
+with the old points on the right. The paper has x_i <- P_M(sum_j W_ij x_j + s_i) and s_i <- sum_j
+(W - (I + W)/2)_ij x_j + s_i - alpha (grad f_i(new x_i) - grad f_i(x_i)), the same with s_i = u_i -
+alpha grad f_i(x_i) (`extra`). Where the points agree and stand still, x = P_M(x + s_i) makes each
+s_i normal to the manifold; their sum, -alpha sum_i grad f_i(x), is tangent, and so it is zero.
 
     W_ij    network.mix             alpha   step_size  (n_local,), equal on all agents
     x_i     state.x                 grad    constraint.tangent(x, gradient), the Riemannian gradient
     u_i     state.dual              P_M     constraint.project
 
-An iteration sends half the bytes of gradient tracking. With one agent it is projected Riemannian gradient descent.
+An iteration sends half the bytes of gradient tracking. With one agent it is projected Riemannian
+gradient descent.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from .tracking import Manifold
 
 
 class REXTRAState(NamedTuple):
-    """The changing arrays x and dual (u), each ``(n_local, d, r)``, and the constant step_size ``(n_local,)``."""
+    """The changing arrays x and dual (u), each ``(n_local, d, r)``, and the constant step_size
+    ``(n_local,)``."""
 
     x: Array
     dual: Array
@@ -48,7 +51,8 @@ State = REXTRAState
 
 @dataclass(frozen=True, kw_only=True)
 class REXTRA(Extra):
-    """Riemannian EXTRA (Wu, Deng, Hu, Su, Wen 2025): exact with a constant step, half the bytes of gradient tracking.
+    """Riemannian EXTRA (Wu, Deng, Hu, Su, Wen 2025): exact with a constant step, half the bytes of
+    gradient tracking.
 
     Examples
     --------

@@ -1,25 +1,28 @@
 """RF-EXTRA: EXTRA without retractions, along the landing field; only points are sent.
 
-Li, Hu, "A retraction-free EXTRA method for decentralized optimization on the Stiefel manifold", 2026 (arXiv 2604.23754).
-From a common start and u_i = 0, every agent repeats
+Li, Hu, "A retraction-free EXTRA method for decentralized optimization on the Stiefel manifold",
+2026 (arXiv 2604.23754). From a common start and u_i = 0, every agent repeats
 
     x_i <- sum_j W_ij x_j + u_i - alpha F_i(x_i)                                       (1)
     u_i <- u_i + (sum_j W_ij x_j - x_i)/2                                              (2)
 
 with the old points on the right: REXTRA without its projection (`extra`). The field F_i is
 
-- ``direction="landing"``, the default and our own: the landing field Lambda_i of paper 004. Where the points agree and
-  stand still, sum_i Lambda_i = 0: a critical point on the manifold, since the two parts of Lambda are orthogonal;
-- ``direction="mapping"``: an approximate gradient mapping, as the paper's abstract has it. Which one is not known; here
-  it is H_i of `destiny`, G_i (3I - x^T x)/2 - x sym(x^T G_i) + lambda x (x^T x - I), and lambda must be large enough.
+- ``direction="landing"``, the default and our own: the landing field Lambda_i of paper 004. Where
+  the points agree and stand still, sum_i Lambda_i = 0: a critical point on the manifold, since the
+  two parts of Lambda are orthogonal;
+- ``direction="mapping"``: an approximate gradient mapping, as the paper's abstract has it. Which
+  one is not known; here it is H_i of `destiny`, G_i (3I - x^T x)/2 - x sym(x^T G_i) + lambda x
+  (x^T x - I), and lambda must be large enough.
 
     W_ij    network.mix             alpha   step_size  (n_local,), equal on all agents
     x_i     state.x                 lambda  penalty    (n_local,)
     u_i     state.dual              F_i     constraint.landing or dissolved (x, gradient, penalty)
 
 The paper's text was not at hand; fixed points and exchanges are tested (``test_theorems.py``).
-Automatic steps of the mapping are 0.8/7 of the limit over M, and lambda is then 2 M, as in `destiny`.
-An iteration sends half the bytes of DRFGT, which sends its trackers too. With one agent it is the landing algorithm.
+Automatic steps of the mapping are 0.8/7 of the limit over M, and lambda is then 2 M, as in
+`destiny`. An iteration sends half the bytes of DRFGT, which sends its trackers too. With one agent
+it is the landing algorithm.
 """
 
 from __future__ import annotations
@@ -39,7 +42,8 @@ _MAPPED = 0.8 / 7.0
 
 
 class RFEXTRAState(NamedTuple):
-    """The changing arrays x and dual (u), each ``(n_local, d, r)``, and the constant step_size and penalty, ``(n_local,)``."""
+    """The changing arrays x and dual (u), each ``(n_local, d, r)``, and the constant step_size and
+    penalty, ``(n_local,)``."""
 
     x: Array
     dual: Array
@@ -57,7 +61,8 @@ State = RFEXTRAState
 
 @dataclass(frozen=True, kw_only=True)
 class RFEXTRA(Extra):
-    """Retraction-free EXTRA along the landing field: exact with a constant step, half the bytes of DRFGT.
+    """Retraction-free EXTRA along the landing field: exact with a constant step, half the bytes of
+    DRFGT.
 
     Examples
     --------
@@ -74,9 +79,10 @@ class RFEXTRA(Extra):
     on_devices: ClassVar[bool] = True
 
     penalty: LandingPenalty = "auto"
-    direction: Annotated[Literal["landing", "mapping"], "The landing field, or the paper's approximate gradient mapping."] = (
-        "landing"
-    )
+    direction: Annotated[
+        Literal["landing", "mapping"],
+        "The landing field, or the paper's approximate gradient mapping.",
+    ] = "landing"
 
     @property
     def requires_set(self) -> tuple[type, ...]:

@@ -1,24 +1,26 @@
 """RMTracking: Riemannian gradient tracking with momentum.
 
-After the abstract of Chen, Zhu, Ye, Liu, Dai, Liu, Jiang, Tsang, "Riemannian momentum tracking: distributed optimization with
-momentum on compact submanifolds", 2026 (arXiv 2602.13646); the paper's text was not at hand. From a common feasible start,
-s_i(0) = m_i(0) = grad f_i(x_i(0)), every agent repeats
+After the abstract of Chen, Zhu, Ye, Liu, Dai, Liu, Jiang, Tsang, "Riemannian momentum tracking:
+distributed optimization with momentum on compact submanifolds", 2026 (arXiv 2602.13646); the
+paper's text was not at hand. From a common feasible start, s_i(0) = m_i(0) = grad f_i(x_i(0)),
+every agent repeats
 
     x_i <- P_M(sum_j [W^t]_ij x_j - a P_{x_i}(m_i))                                    (1)
     s_i <- sum_j [W^t]_ij s_j + grad f_i(new x_i) - grad f_i(old x_i)                  (2)
     m_i <- beta m_i + s_i                                                              (3)
 
-`dprgt` explains (1) and (2), and is this method with beta = 0. (3) is derived here: a heavy ball along the tracked gradient. Agents
-that track momenta of their own gradients have the same points, since both filters are linear (tested). Where everything rests,
-all s_i are zero: a constant step leads to a stationary point of the mean.
+`dprgt` explains (1) and (2), and is this method with beta = 0. (3) is derived here: a heavy ball
+along the tracked gradient. Agents that track momenta of their own gradients have the same points,
+since both filters are linear (tested). Where everything rests, all s_i are zero: a constant step
+leads to a stationary point of the mean.
 
     [W^t]_ij   network.mix, rounds t     a     step_size  (n_local,)
     x_i        state.x                   beta  momentum
     s_i        state.tracker             m_i   state.average
     grad f_i   state.field               P_M   constraint.project
 
-Steps of length a move as far as 1 / (1 - beta) times that without momentum, which is the abstract's claim; so automatic steps are
-those of `dprgt` times 1 - beta.
+Steps of length a move as far as 1 / (1 - beta) times that without momentum, which is the abstract's
+claim; so automatic steps are those of `dprgt` times 1 - beta.
 """
 
 from __future__ import annotations
@@ -84,6 +86,7 @@ class RMTracking(ManifoldTracking):
     def step(self, problem: Manifold, network: Network, streams: Streams, state: State) -> State:
         mixed, s = self.mix(network, state.x, state.tracker)
         x = projected(problem, state.x, mixed, state.average, state.step_size)  # (1)
-        field = refresh(riemannian, self.oracle(problem, streams, state.k + 1), x, s, state.field)  # (2)
+        # (2)
+        field = refresh(riemannian, self.oracle(problem, streams, state.k + 1), x, s, state.field)
         m = self.momentum * state.average + s  # (3)
         return advanced(self.step_size, state, x=x, tracker=s, field=field, average=m)

@@ -1,24 +1,29 @@
-"""Safe steps on a network: every agent's point stays in ||x^T x - I||_F <= eps, for any given step size.
+"""Safe steps on a network: every agent's point stays in ||x^T x - I||_F <= eps, for any given step
+size.
 
-The rule is not from paper 004, whose guaranteed steps (Proposition IV.1) are some 1e9 times smaller than useful ones, and not the
-safe step of a single agent (Ablin & Peyre 2022), which does not hold for agents that mix. Here steps are halved until they are
-safe. The number of halvings is an agent's label h_i: its steps are 2^-h_i times the given ones, and where the penalty follows the
-step, it is 2^h_i times as large. An iteration uses only edges between agents of equal label: its mixing matrix is W(h),
+The rule is not from paper 004, whose guaranteed steps (Proposition IV.1) are some 1e9 times smaller
+than useful ones, and not the safe step of a single agent (Ablin & Peyre 2022), which does not hold
+for agents that mix. Here steps are halved until they are safe. The number of halvings is an agent's
+label h_i: its steps are 2^-h_i times the given ones, and where the penalty follows the step, it is
+2^h_i times as large. An iteration uses only edges between agents of equal label: its mixing matrix
+is W(h),
 
     W(h)_ij = W_ij [h_i = h_j] (i != j),    W(h)_ii = 1 - sum_{j != i} W(h)_ij,
 
-symmetric and doubly stochastic like W. Then every agent updates its label from its own new point and its neighbours' labels:
+symmetric and doubly stochastic like W. Then every agent updates its label from its own new point
+and its neighbours' labels:
 
     h_i <- max(h_i + [||x_i^T x_i - I||_F > eps], max_{j: W_ij > 0} h_j)
 
-and if its label has risen it starts over from the common start, x_i = x_0 and y_i = Lambda_i(x_0). So a label that one agent needs
-reaches all agents in at most as many iterations as the graph's diameter; agents of equal label have equal steps; and among the
-agents of the largest label the mean of the trackers stays the mean of the fields, since an agent that joins them has
-y_i = Lambda_i.
+and if its label has risen it starts over from the common start, x_i = x_0 and y_i = Lambda_i(x_0).
+So a label that one agent needs reaches all agents in at most as many iterations as the graph's
+diameter; agents of equal label have equal steps; and among the agents of the largest label the mean
+of the trackers stays the mean of the fields, since an agent that joins them has y_i = Lambda_i.
 
-Every agent begins with the least label whose first step, x_0 - alpha_i Lambda_i(x_0), stays inside: a step 1e8 times too large is
-corrected at once, and few halvings are left for later. A point that is not a number counts as outside. Safe means inside: nothing
-here uses the objective, and no step grows again.
+Every agent begins with the least label whose first step, x_0 - alpha_i Lambda_i(x_0), stays inside:
+a step 1e8 times too large is corrected at once, and few halvings are left for later. A point that
+is not a number counts as outside. Safe means inside: nothing here uses the objective, and no step
+grows again.
 
     h_i     progress.label          x_0             progress.start
     y_i     state.tracker           Lambda_i(x_0)   progress.start_field
@@ -40,11 +45,13 @@ from .growing_steps import Around, Through
 from .tracking import PenalisedState as State
 
 LAST = 1100
-"""The number of halvings after which a step is zero. An agent that is outside even then (its gradient is not a number) stays there:
-the run has diverged."""
+"""The number of halvings after which a step is zero. An agent that is outside even then (its
+gradient is not a number) stays there: the run has diverged."""
 
 
-Eps = Annotated[float, Range(above=0, below=0.75), "The safety region ||x^T x - I||_F <= eps of safe."]
+Eps = Annotated[
+    float, Range(above=0, below=0.75), "The safety region ||x^T x - I||_F <= eps of safe."
+]
 
 
 class SafeProgress(NamedTuple):
@@ -60,15 +67,16 @@ class SafeProgress(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SafeTracking(Exact, Ordered):
-    """Gradient tracking along a field that draws points to the manifold, with safe steps if asked for.
+    """Gradient tracking along a field that draws points to the manifold, with safe steps if asked
+    for.
 
     Parameters
     ----------
     penalty
         The weight of infeasibility, above 0, or auto.
     safe
-        Halve steps that turn out too large and start over, so that no agent ever leaves the safety region; a penalty auto beside a
-        given step follows it.
+        Halve steps that turn out too large and start over, so that no agent ever leaves the safety
+        region; a penalty auto beside a given step follows it.
     """
 
     gradient_factor: ClassVar[float] = 1.0
@@ -86,7 +94,8 @@ class SafeTracking(Exact, Ordered):
         return landing(problem, x, penalty)
 
     def resolved(self, network: Network) -> Self:
-        """This method with its order chosen, and with growing steps for automatic ones where they can be judged."""
+        """This method with its order chosen, and with growing steps for automatic ones where they
+        can be judged."""
         return Exact.resolved(Ordered.resolved(self, network), network)
 
     def running(self) -> Any:
@@ -119,7 +128,8 @@ P = Problem[ConstraintSet]
 
 
 class Safe(Around):
-    """A method with safe steps; its state is a `PenalisedState`. Safe steps are for networks: `Landing` has its own.
+    """A method with safe steps; its state is a `PenalisedState`. Safe steps are for networks:
+    `Landing` has its own.
 
     Examples
     --------
@@ -136,10 +146,17 @@ class Safe(Around):
         state: State = self.method.init(problem, network, streams, x0)
         eps, label = self.method.eps, np.zeros(len(state.x))
         for block, part in problem.blocks():
-            x, field, step, own = state.x[block], state.field[block], state.step_size[block].copy(), label[block]
+            x, field, step, own = (
+                state.x[block],
+                state.field[block],
+                state.step_size[block].copy(),
+                label[block],
+            )
             outside = np.ones(len(x), dtype=np.bool_)
             while len(np.flatnonzero(outside)):
-                outside = ~(part.constraint.feasibility(x - step[:, None, None] * field) <= eps) & (own < LAST)
+                outside = ~(part.constraint.feasibility(x - step[:, None, None] * field) <= eps) & (
+                    own < LAST
+                )
                 own += outside
                 step[outside] *= 0.5
         self._halve(state, label, slice(None))
@@ -167,7 +184,8 @@ class Safe(Around):
         return moved._replace(progress=p._replace(label=label))
 
     def _halve(self, state: State, times: Array, agents: Any) -> None:
-        """Halve the steps of ``agents`` ``times`` times, and double the penalties that follow them; exact, in place."""
+        """Halve the steps of ``agents`` ``times`` times, and double the penalties that follow them;
+        exact, in place."""
         n = times[agents].astype(np.int64)
         state.step_size[agents] = np.ldexp(state.step_size[agents], -n)
         state.base[agents] = np.ldexp(state.base[agents], -n)
@@ -176,7 +194,8 @@ class Safe(Around):
 
 
 class _Alike(Through):
-    """The network restricted to edges between agents of equal label, and the largest label that each agent has received."""
+    """The network restricted to edges between agents of equal label, and the largest label that
+    each agent has received."""
 
     def __init__(self, network: Network, label: Array) -> None:
         super().__init__(network)

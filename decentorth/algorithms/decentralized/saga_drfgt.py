@@ -1,17 +1,19 @@
 """SAGA-DRFGT: tracking of the landing field with the last gradient of every sample.
 
-Our own: `drfgt` along the estimates of SAGA (Defazio, Bach, Lacoste-Julien, 2014), as GT-SAGA has them for gradients in
-Euclidean space (Xin, Khan, Kar, "Variance-reduced decentralized stochastic optimization with accelerated convergence",
-2020). Agent i keeps a gradient T_is for each of its m_i samples, at first those at the common start. It repeats
+Our own: `drfgt` along the estimates of SAGA (Defazio, Bach, Lacoste-Julien, 2014), as GT-SAGA has
+them for gradients in Euclidean space (Xin, Khan, Kar, "Variance-reduced decentralized stochastic
+optimization with accelerated convergence", 2020). Agent i keeps a gradient T_is for each of its m_i
+samples, at first those at the common start. It repeats
 
     x_i <- sum_j W_ij x_j - alpha y_i                                                   (1)
     v_i <- mean_s T_is + mean_{s in b} (G_is(new x_i) - T_is)                           (2)
     T_is <- G_is(new x_i)        for s in b                                             (3)
     y_i <- sum_j W_ij y_j + Lambda_i(new x_i; v_i) - Lambda_i(old x_i; old v_i)         (4)
 
-with the field Lambda_i of `vr_drfgt` and a batch b that is drawn in each iteration. Where the points rest all T_is are the
-gradients there, so the noise vanishes, and a constant step is exact. Unlike `vr_drfgt` no iteration takes all samples, and one
-takes b gradients in place of 2 b; the price is the memory of m_i points.
+with the field Lambda_i of `vr_drfgt` and a batch b that is drawn in each iteration. Where the
+points rest all T_is are the gradients there, so the noise vanishes, and a constant step is exact.
+Unlike `vr_drfgt` no iteration takes all samples, and one takes b gradients in place of 2 b; the
+price is the memory of m_i points.
 
     W_ij    network.mix             alpha   step_size  (n_local,)      b       batch_size samples
     x_i     state.x                 lambda  penalty    (n_local,)      T_is    state.table
@@ -35,9 +37,9 @@ from ..common.fields import OnSamples, SampledProblem, blockwise, gradient
 
 
 class TableState(NamedTuple):
-    """The arrays that change are x, tracker (y), field (Lambda at x) and average (of the table), each ``(n_local, d, r)``,
-    table ``(n_local, most samples of any agent, d, r)``, and step_size ``(n_local,)``; base, the steps at the start, and penalty
-    ``(n_local,)`` do not."""
+    """The arrays that change are x, tracker (y), field (Lambda at x) and average (of the table),
+    each ``(n_local, d, r)``, table ``(n_local, most samples of any agent, d, r)``, and step_size
+    ``(n_local,)``; base, the steps at the start, and penalty ``(n_local,)`` do not."""
 
     x: Array
     tracker: Array
@@ -96,7 +98,9 @@ class SagaDRFGT(Decentralized):
             table[:, s] = np.where((s < counts)[:, None, None], own, 0.0)
         v = blockwise(gradient, problem, x0)
         field = problem.constraint.landing(x0, v, penalty)
-        return TableState(x0.copy(), field.copy(), field, v, table, step, base, penalty, 0, spent + 1)
+        return TableState(
+            x0.copy(), field.copy(), field, v, table, step, base, penalty, 0, spent + 1
+        )
 
     def step(self, problem: P, network: Network, streams: Streams, state: TableState) -> TableState:
         x, y = network.mix(state.x, state.tracker)

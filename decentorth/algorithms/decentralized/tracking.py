@@ -1,10 +1,12 @@
 """The states of methods that track a field, and the common parts of those on a manifold.
 
-Every agent keeps the field F_i at its point x_i and a tracker y_i, from y_i(0) = F_i(x_i(0)) on. Once its new point is known,
+Every agent keeps the field F_i at its point x_i and a tracker y_i, from y_i(0) = F_i(x_i(0)) on.
+Once its new point is known,
 
     y_i <- sum_j W_ij y_j + F_i(new x_i) - F_i(old x_i)
 
-so that the mean of the trackers stays the mean of the fields (`fields.refresh`). In Euclidean space the points move by either of
+so that the mean of the trackers stays the mean of the fields (`fields.refresh`). In Euclidean space
+the points move by either of
 
     x_i <- sum_j W_ij x_j - alpha y_i            combine-then-adapt
     x_i <- sum_j W_ij (x_j - alpha y_j)          adapt-then-combine
@@ -18,7 +20,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from ...protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Spectrum, Streams
+from ...protocols import (
+    Array,
+    Network,
+    Problem,
+    ProjectableManifold,
+    Projection,
+    Riemannian,
+    Spectrum,
+    Streams,
+)
 from ..common import Mixing, blockwise, effective, riemannian, schedule, steepness
 from ..common.automatic_steps import curved_step, push_pull_step, start, tracking_step
 from .exact import Exact, most_tracking
@@ -64,7 +75,9 @@ Tracked = TrackingState | PenalisedState
 Refreshed = Callable[..., Array]
 
 
-def tracked(order: str, network: Network, state: Tracked, refreshed: Refreshed) -> tuple[Array, Array, Array]:
+def tracked(
+    order: str, network: Network, state: Tracked, refreshed: Refreshed
+) -> tuple[Array, Array, Array]:
     """Return the points, trackers and fields after an iteration with this order of mixing.
 
     ``refreshed(x, y, *along)`` moves x along the steps and trackers in ``along``, if given. It

@@ -1,24 +1,26 @@
-"""VR-DRFGT: tracking of the landing field with variance-reduced gradients, exact with a constant step.
+"""VR-DRFGT: tracking of the landing field with variance-reduced gradients, exact with a constant
+step.
 
-Our own: `drfgt` along the estimates of SPIDER (Fang, Li, Lin, Zhang, "SPIDER: near-optimal non-convex optimization via
-stochastic path-integrated differential estimator", NeurIPS 2018). From a common start, with v_i(0) = G_i(x_0) and
-y_i(0) = Lambda_i(x_0; v_i(0)), every agent repeats
+Our own: `drfgt` along the estimates of SPIDER (Fang, Li, Lin, Zhang, "SPIDER: near-optimal
+non-convex optimization via stochastic path-integrated differential estimator", NeurIPS 2018). From
+a common start, with v_i(0) = G_i(x_0) and y_i(0) = Lambda_i(x_0; v_i(0)), every agent repeats
 
     x_i <- sum_j W_ij x_j - alpha y_i                                                   (1)
     v_i <- v_i + G_i(new x_i; b) - G_i(old x_i; b), or G_i(new x_i) every q iterations  (2)
     y_i <- sum_j W_ij y_j + Lambda_i(new x_i; v_i) - Lambda_i(old x_i; old v_i)         (3)
     Lambda_i(x; v) = skew(v x^T) x + lambda x (x^T x - I)
 
-where the batch b is drawn in each iteration. Both gradients of (2) fall together as the points come to rest, so the
-noise vanishes with the moves, and a constant step leads to a stationary point: linearly, where `drfgt` does.
+where the batch b is drawn in each iteration. Both gradients of (2) fall together as the points come
+to rest, so the noise vanishes with the moves, and a constant step leads to a stationary point:
+linearly, where `drfgt` does.
 
     W_ij    network.mix             alpha   step_size  (n_local,)      q   period
     x_i     state.x                 lambda  penalty    (n_local,)      b   batch_size samples
     y_i     state.tracker           Lambda  constraint.landing, state.field
     v_i     state.average
 
-An iteration takes two gradients of b samples, or one of all. Without ``batch_size`` it is `drfgt` in the order
-combine-then-adapt, and automatic steps are that one's constant steps.
+An iteration takes two gradients of b samples, or one of all. Without ``batch_size`` it is `drfgt`
+in the order combine-then-adapt, and automatic steps are that one's constant steps.
 """
 
 from __future__ import annotations

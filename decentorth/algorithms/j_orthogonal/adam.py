@@ -1,8 +1,8 @@
 """Adam on the unconstrained rows of a point, beside a method that moves the constrained rows.
 
 Kingma, Ba, "Adam: a method for stochastic optimization", ICLR 2015, Algorithm 1. Paper 001 moves
-entities and biases by Adam, whichever method moves the relations. With G the gradient in the free rows, entry by entry, and k
-counted from 1,
+entities and biases by Adam, whichever method moves the relations. With G the gradient in the free
+rows, entry by entry, and k counted from 1,
 
     m <- beta_1 m + (1 - beta_1) G,   s <- beta_2 s + (1 - beta_2) G^2
     x <- x - rate (m / (1 - beta_1^k)) / (sqrt(s / (1 - beta_2^k)) + eps)
@@ -44,7 +44,9 @@ def begin(constraint: Signatures, x0: Array) -> Moments:
     return Moments(mean, mean.copy())
 
 
-def descend(constraint: Signatures, x: Array, g: Array, moments: Moments, k: int, rate: float) -> None:
+def descend(
+    constraint: Signatures, x: Array, g: Array, moments: Moments, k: int, rate: float
+) -> None:
     """Make the Adam step of iteration ``k`` = 0, 1, ...; changes x and the moments in place."""
     mean, square = moments
     if not mean.size:

@@ -1,9 +1,11 @@
-"""The measure of block stationarity of paper 001 (Definition 4.4), which its Theorems 4.6 and 4.7 bound.
+"""The measure of block stationarity of paper 001 (Definition 4.4), which its Theorems 4.6 and 4.7
+bound.
 
     E(x) = mean over pairs B of rows of ||V_B - I||_F^2,   V_B the minimiser of (6) of `jobcd`
 
-It is zero if and only if no pair of rows can be improved. For n/2 disjoint pairs at once (VR-J-JOBCD) the paper has the mean over
-all groupings of the sum over their pairs; each pair is in the same share of groupings, so that is n/2 times E(x).
+It is zero if and only if no pair of rows can be improved. For n/2 disjoint pairs at once
+(VR-J-JOBCD) the paper has the mean over all groupings of the sum over their pairs; each pair is in
+the same share of groupings, so that is n/2 times E(x).
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ from ...protocols import Array
 
 
 def block_stationarity(
-    x: Array, gradient: Array, signs: Array, varsigma: float, theta: float = 1e-6, *, scaled: bool = True
+    x: Array,
+    gradient: Array,
+    signs: Array,
+    varsigma: float,
+    theta: float = 1e-6,
+    *,
+    scaled: bool = True,
 ) -> float:
     """Return E(x) for Q = varsigma I, at one point.
 
@@ -27,7 +35,8 @@ def block_stationarity(
     signs
         ``(n,)``: the diagonal of J.
     varsigma
-        The number varsigma; times lambda_max((x x^T)_BB) if ``scaled``, as ``varsigma="pair"`` of the methods with L_f.
+        The number varsigma; times lambda_max((x x^T)_BB) if ``scaled``, as ``varsigma="pair"`` of
+        the methods with L_f.
     theta
         Added to the diagonal of Q.
     """

@@ -1,26 +1,31 @@
 """CSDM: minimisation over the factors of the hyperbolic CS decomposition of a J-orthogonal matrix.
 
-A rival of paper 001, "Block coordinate descent methods for optimization under J-orthogonality constraints with applications"
-(CSDM, section 6), whose Proposition 2.2 says that every x with x^T J x = J, J = diag(I_p, -I_q), is
+A rival of paper 001, "Block coordinate descent methods for optimization under J-orthogonality
+constraints with applications" (CSDM, section 6), whose Proposition 2.2 says that every x with x^T
+J x = J, J = diag(I_p, -I_q), is
 
     x = U H(mu) V^T,   U = diag(U1, U2), V = diag(V1, V2) orthogonal,   H(mu) = [[C, 0, S], [0, I, 0], [S, 0, C]]
 
-with C = cosh(mu), S = sinh(mu). With T = U^T G V and G the gradient of f, the slopes of f(U H V^T) along U A and V A, A skew, are
+with C = cosh(mu), S = sinh(mu). With T = U^T G V and G the gradient of f, the slopes of f(U H V^T)
+along U A and V A, A skew, are
 
     the skew parts of the diagonal blocks of T H and of T^T H,
     sinh(mu_i) (T_ii + T_{p+i,p+i}) + cosh(mu_i) (T_{i,p+i} + T_{p+i,i})       along mu_i
 
-and each entry makes Adagrad's step, a = rate slope / (sqrt(sum of slope^2) + 1e-10), against its slope:
+and each entry makes Adagrad's step, a = rate slope / (sqrt(sum of slope^2) + 1e-10), against its
+slope:
 
     U <- U cay(a), V <- V cay(a), mu <- mu - a,     cay(a) = (I + a/2)^{-1} (I - a/2)
 
     U1, U2, V1, V2, mu   state.factors                                   sums of slope^2   state.squares
     x                    state.x                                        rate              step_size
 
-Differences from the paper: it says only that Adagrad finds U, V and mu, with rates from 5e-4 to 5e-3. These rates stall far from a
-minimiser; 0.2 does not. V is constant for f(x) = tr(x^T H x)/2, which does not depend on V. Here pairs are rows i and p + i, and
-any order of signs is sorted first. Each of several matrices in one point (`protocols.Signatures`) has its own factors, and the
-free rows below them make a step of `adam`. One singular value decomposition of the start's upper right block gives its factors.
+Differences from the paper: it says only that Adagrad finds U, V and mu, with rates from 5e-4 to
+5e-3. These rates stall far from a minimiser; 0.2 does not. V is constant for f(x) = tr(x^T H x)/2,
+which does not depend on V. Here pairs are rows i and p + i, and any order of signs is sorted first.
+Each of several matrices in one point (`protocols.Signatures`) has its own factors, and the free
+rows below them make a step of `adam`. One singular value decomposition of the start's upper right
+block gives its factors.
 """
 
 from __future__ import annotations
@@ -80,7 +85,8 @@ P = Problem[Signatures]
 
 @dataclass(frozen=True, kw_only=True)
 class CSDM(SingleAgentMethod):
-    """Adagrad on the hyperbolic CS decomposition, for a single agent under J-orthogonality (a rival in paper 001).
+    """Adagrad on the hyperbolic CS decomposition, for a single agent under J-orthogonality (a rival
+    in paper 001).
 
     Parameters
     ----------
@@ -139,7 +145,8 @@ def _sorted(signs: Array) -> tuple[Index, int]:
 
 
 def _decomposed(x: Array, p: int) -> Factors:
-    """The factors of a feasible x: x12 = U1 S V2^T, x11 = U1 C V1^T, x22 = U2 C V2^T, where x11 x11^T = I + x12 x12^T."""
+    """The factors of a feasible x: x12 = U1 S V2^T, x11 = U1 C V1^T, x22 = U2 C V2^T, where x11
+    x11^T = I + x12 x12^T."""
     q = x.shape[-1] - p
     u1, s, v2t = np.linalg.svd(x[..., :p, p:])
     v2, mu = v2t.swapaxes(-1, -2), np.arcsinh(s)
@@ -156,7 +163,8 @@ def _cosh(mu: Array, size: int) -> Array:
 
 
 def _mixed(first: Array, second: Array, mu: Array) -> tuple[Array, Array]:
-    """The product (first, second) H for two blocks of columns, with the columns i and p + i of a matrix."""
+    """The product (first, second) H for two blocks of columns, with the columns i and p + i of a
+    matrix."""
     m, c, s = mu.shape[-1], np.cosh(mu)[..., None, :], np.sinh(mu)[..., None, :]
     one, two = first.copy(), second.copy()
     one[..., :m] = first[..., :m] * c + second[..., :m] * s

@@ -4,11 +4,13 @@ Paper 001, Algorithm 1. Each step draws a pair B of rows, uniformly and with rep
 
     x[B] <- V x[B],   V a global minimiser of (6)
 
-see `jobcd` for (6) and the symbols. The paper has two Q: the exact one, for f(x) = tr(x^T H x)/2, and varsigma I.
+see `jobcd` for (6) and the symbols. The paper has two Q: the exact one, for f(x) = tr(x^T H x)/2,
+and varsigma I.
 
-An iteration here is as many steps as ``pairs`` says, in one call of a compiled kernel, since a call from Python costs as much as
-some hundred steps of small matrices: for f(x) = tr(x^T H x)/2 by default n/2, which read as many rows as an iteration of
-J-JOBCD, but at least `LEAST`; for other f, where each step takes a gradient of its own, one.
+An iteration here is as many steps as ``pairs`` says, in one call of a compiled kernel, since a call
+from Python costs as much as some hundred steps of small matrices: for f(x) = tr(x^T H x)/2 by
+default n/2, which read as many rows as an iteration of J-JOBCD, but at least `LEAST`; for other f,
+where each step takes a gradient of its own, one.
 """
 
 from __future__ import annotations
@@ -39,9 +41,9 @@ class GSJOBCD(PairMethod):
     Parameters
     ----------
     varsigma
-        Q = varsigma I: a number; pair, L_f lambda_max((x x^T)_BB); backtracking, which doubles L until f does not increase; or
-        exact, the quadratic form of tr(x^T H x)/2 itself. auto: exact where there is one, pair where L_f is known, else
-        backtracking.
+        Q = varsigma I: a number; pair, L_f lambda_max((x x^T)_BB); backtracking, which doubles L
+        until f does not increase; or exact, the quadratic form of tr(x^T H x)/2 itself. auto: exact
+        where there is one, pair where L_f is known, else backtracking.
     pairs
         Steps in an iteration; by default n/2, at least 250, for tr(x^T H x)/2, else 1.
 

@@ -1,15 +1,17 @@
 """The hyperbolic Jacobi method for tr(x^T C x) over {x : x^T J x = J}: columns in place of rows.
 
-With updates of columns, x[:, B] <- x[:, B] V, the objective tr(V^T (x^T C x) V) separates over disjoint pairs B, so n/2 of them are
-minimised exactly at once. That is the classical parallel hyperbolic (J-)Jacobi method (Veselic, "A Jacobi eigenreduction algorithm
-for definite matrix pairs", Numerische Mathematik 1993). With G = x^T C x, for i and k of
+With updates of columns, x[:, B] <- x[:, B] V, the objective tr(V^T (x^T C x) V) separates over
+disjoint pairs B, so n/2 of them are minimised exactly at once. That is the classical parallel
+hyperbolic (J-)Jacobi method (Veselic, "A Jacobi eigenreduction algorithm for definite matrix
+pairs", Numerische Mathematik 1993). With G = x^T C x, for i and k of
 
     opposite signs    V = [[cosh mu, sinh mu], [sinh mu, cosh mu]],  tanh(2 mu) = -2 G_ik / (G_ii + G_kk)
     equal signs       V a rotation that makes G_ik zero: it does not change the objective, but the last sweeps are quadratic with it
 
     G   gram     C   problem.trace_form() / 2
 
-An iteration is a sweep: n - 1 rounds of n/2 disjoint pairs (round robin). G is recomputed before each sweep.
+An iteration is a sweep: n - 1 rounds of n/2 disjoint pairs (round robin). G is recomputed before
+each sweep.
 """
 
 from __future__ import annotations
@@ -53,12 +55,14 @@ State = HyperbolicJacobiState
 
 @dataclass(frozen=True, kw_only=True)
 class HyperbolicJacobi(SingleAgentMethod):
-    """The hyperbolic Jacobi method, best for min tr(x^T C x), C positive definite. An iteration is a sweep.
+    """The hyperbolic Jacobi method, best for min tr(x^T C x), C positive definite. An iteration is
+    a sweep.
 
     Parameters
     ----------
     tolerance
-        Converged when a sweep has lowered the objective by less than this share of it; the sweeps before converge quadratically.
+        Converged when a sweep has lowered the objective by less than this share of it; the sweeps
+        before converge quadratically.
 
     Examples
     --------

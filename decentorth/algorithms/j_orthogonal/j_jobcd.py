@@ -1,11 +1,13 @@
 """J-JOBCD: block coordinate descent under J-orthogonality, n/2 pairs of rows at once.
 
-Paper 001, Algorithm 2 with N = 1. A random permutation divides the rows into disjoint pairs B (odd n leave one out), and
+Paper 001, Algorithm 2 with N = 1. A random permutation divides the rows into disjoint pairs B (odd
+n leave one out), and
 
     x[B] <- V_B x[B],   V_B a global minimiser of (12), which is (6) with Q = varsigma I                           (12)
 
-for all of them, from one gradient, see `jobcd` for (6) and the symbols. With varsigma = "pair" f never increases. For
-f(x) = tr(x^T H x)/2 an iteration costs O(n^2). Of several matrices in one point all are turned at once.
+for all of them, from one gradient, see `jobcd` for (6) and the symbols. With varsigma = "pair" f
+never increases. For f(x) = tr(x^T H x)/2 an iteration costs O(n^2). Of several matrices in one
+point all are turned at once.
 """
 
 from __future__ import annotations
@@ -21,13 +23,14 @@ P = Problem[Signatures]
 
 @dataclass(frozen=True, kw_only=True)
 class JJOBCD(JacobiMethod):
-    """Block coordinate descent under J-orthogonality, Jacobi (paper 001, Algorithm 2 with exact gradients).
+    """Block coordinate descent under J-orthogonality, Jacobi (paper 001, Algorithm 2 with exact
+    gradients).
 
     Parameters
     ----------
     varsigma
-        Q = varsigma I: a number; pair, L_f lambda_max((x x^T)_BB); backtracking, which doubles L until f does not increase. auto:
-        pair where L_f is known, else backtracking.
+        Q = varsigma I: a number; pair, L_f lambda_max((x x^T)_BB); backtracking, which doubles L
+        until f does not increase. auto: pair where L_f is known, else backtracking.
 
     Examples
     --------

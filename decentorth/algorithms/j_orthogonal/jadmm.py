@@ -1,11 +1,13 @@
 """JADMM: the alternating direction method of multipliers under J-orthogonality, linearised.
 
-Paper 001, "Block coordinate descent methods for optimization under J-orthogonality constraints with applications", appendix F.3,
-which writes x^T J x = J as x^T y = J, y = J x, with the augmented Lagrangian
+Paper 001, "Block coordinate descent methods for optimization under J-orthogonality constraints with
+applications", appendix F.3, which writes x^T J x = J as x^T y = J, y = J x, with the augmented
+Lagrangian
 
     f(x) + <x^T y - J, z> + <J x - y, w> + beta/2 ||x^T y - J||^2 + beta/2 ||J x - y||^2
 
-in turn minimised over x, with f replaced by f(x_k) + <G, x - x_k> + l/2 ||x - x_k||^2, and over y, then ascended in z and w:
+in turn minimised over x, with f replaced by f(x_k) + <G, x - x_k> + l/2 ||x - x_k||^2, and over y,
+then ascended in z and w:
 
     x <- (l I + beta (y y^T + I))^{-1} (l x - G - y z^T - J w + beta y J + beta J y)       (1)
     y <- (beta (x x^T + I))^{-1} (-x z + w + beta x J + beta J x)                          (2)
@@ -13,9 +15,10 @@ in turn minimised over x, with f replaced by f(x_k) + <G, x - x_k> + l/2 ||x - x
 
     x, y, z, w   state.x, y, z, w       l   state.curvature       beta   state.penalty      G   problem.gradient
 
-Differences from the paper: its printed updates have errors; those here are the minimisers (tested). y starts at J x, z and w at
-zero. Its schedule, beta doubled every 5 iterations while it is at most 1e9, freezes x at a feasible point that is not optimal, so
-by default beta is constant, 0.3 l; ``schedule="published"`` is the other. x becomes feasible as it converges, not before.
+Differences from the paper: its printed updates have errors; those here are the minimisers (tested).
+y starts at J x, z and w at zero. Its schedule, beta doubled every 5 iterations while it is at most
+1e9, freezes x at a feasible point that is not optimal, so by default beta is constant, 0.3 l;
+``schedule="published"`` is the other. x becomes feasible as it converges, not before.
 """
 
 from __future__ import annotations
@@ -32,8 +35,8 @@ from .doubling import START, Growth, grown
 
 
 class JADMMState(NamedTuple):
-    """The variables x, y and the multipliers z (of x^T y = J) and w (of J x = y), each ``(1, n, n)``; penalty (beta) and curvature
-    (l), ``(1,)``."""
+    """The variables x, y and the multipliers z (of x^T y = J) and w (of J x = y), each ``(1, n,
+    n)``; penalty (beta) and curvature (l), ``(1,)``."""
 
     x: Array
     y: Array
@@ -50,16 +53,19 @@ P = Problem[Signature]
 
 @dataclass(frozen=True, kw_only=True)
 class JADMM(SingleAgentMethod):
-    """Alternating direction method of multipliers, for a single agent under J-orthogonality (a rival in paper 001).
+    """Alternating direction method of multipliers, for a single agent under J-orthogonality (a
+    rival in paper 001).
 
     Parameters
     ----------
     curvature
-        l > 0 of the quadratic term that replaces f's; auto: f's Lipschitz constant, estimated where it is not known.
+        l > 0 of the quadratic term that replaces f's; auto: f's Lipschitz constant, estimated where
+        it is not known.
     penalty
         beta > 0, where it starts; auto: 0.3 l, and 1000 for the published schedule.
     schedule
-        constant; or published: beta doubled every 5 iterations while it is at most 1e9, from 1e2 to 1e5 on in the paper.
+        constant; or published: beta doubled every 5 iterations while it is at most 1e9, from 1e2 to
+        1e5 on in the paper.
 
     Examples
     --------
@@ -101,7 +107,8 @@ class JADMM(SingleAgentMethod):
 
 
 def _solved(shift: Array, beta: Array, y: Array, right: Array) -> Array:
-    """The solution (shift I + beta y y^T)^{-1} right; NaN once y is so large that rounding removes the first term."""
+    """The solution (shift I + beta y y^T)^{-1} right; NaN once y is so large that rounding removes
+    the first term."""
     gram = beta * (y @ y.swapaxes(-1, -2))
     diagonal = gram.reshape(1, -1)[:, :: y.shape[-1] + 1]
     if not diagonal.sum(-1)[0] * np.finfo(np.float64).eps < shift[0, 0, 0]:

@@ -1,30 +1,34 @@
 """The common parts of block coordinate descent methods under J-orthogonality.
 
-Paper 001, "Block coordinate descent methods for optimization under J-orthogonality constraints with applications". Two rows B are
-multiplied by the V that minimises a majoriser of f,
+Paper 001, "Block coordinate descent methods for optimization under J-orthogonality constraints with
+applications". Two rows B are multiplied by the V that minimises a majoriser of f,
 
     x[B] <- V x[B],   V = argmin 1/2 ||V - I||_{Q + theta I}^2 + <V - I, [G x^T]_BB>  subject to  V^T J_BB V = J_BB   (6)
 
-with G the gradient, solved exactly (`kernels.subproblem`). Q = varsigma I, or, for f(x) = tr(x^T H x)/2, the exact
-Q = (x x^T)_BB kron H_BB.
+with G the gradient, solved exactly (`kernels.subproblem`). Q = varsigma I, or, for f(x) = tr(x^T H
+x)/2, the exact Q = (x x^T)_BB kron H_BB.
 
     x    state.x        Q  varsigma                              theta  theta
     B    first, second  V  compiled.minimise                     G      problem.gradient, or H x
 
 Differences from the paper:
 
-- Its (4) asks varsigma <= L_f of the majoriser. That is not one: it needs varsigma_B >= L_f ||x[B]||_2^2, and x is not bounded.
-  Here varsigma = "pair" is L_f lambda_max((x x^T)_BB), with which f never increases, however many disjoint pairs move at once:
+- Its (4) asks varsigma <= L_f of the majoriser. That is not one: it needs varsigma_B >= L_f
+  ||x[B]||_2^2, and x is not bounded. Here varsigma = "pair" is L_f lambda_max((x x^T)_BB), with
+  which f never increases, however many disjoint pairs move at once:
   ||(V - I) Z||_F^2 <= lambda_max(Z Z^T) ||V - I||_F^2. A number is a constant varsigma as in the paper; "backtracking" halves an
   L in each iteration and doubles it until f does not increase, where no L_f is known.
-- For f(x) = tr(x^T H x)/2 the product M = x x^T is maintained. [G x^T]_BB = H[B] M[:, B] then costs O(n) and M_BB nothing: a pair
-  O(n) instead of O(n^2), n/2 disjoint pairs O(n^2) instead of O(n^3). M is recomputed after every `REFRESHED` iterations, and its
-  drift until then is kept in the state.
-- A point may be several matrices of one signature, stacked by rows, and free rows below them (`protocols.Signatures`). Pairs are
-  within matrices, those of all matrices move at once; free rows make a step of `adam` along the same gradient.
-- J-JOBCD may make several rounds of disjoint pairs from one gradient (`move`): one round turns each row in one of n - 1 planes.
-- A run reports an objective that is unbounded below, with the rows along which it falls (`Ending`): the exact subproblem shows it,
-  or, with Q = varsigma I, x once it has grown so large that its feasibility is lost to rounding.
+- For f(x) = tr(x^T H x)/2 the product M = x x^T is maintained. [G x^T]_BB = H[B] M[:, B] then costs
+  O(n) and M_BB nothing: a pair O(n) instead of O(n^2), n/2 disjoint pairs O(n^2) instead of O(n^3).
+  M is recomputed after every `REFRESHED` iterations, and its drift until then is kept in the state.
+- A point may be several matrices of one signature, stacked by rows, and free rows below them
+  (`protocols.Signatures`). Pairs are within matrices, those of all matrices move at once; free rows
+  make a step of `adam` along the same gradient.
+- J-JOBCD may make several rounds of disjoint pairs from one gradient (`move`): one round turns each
+  row in one of n - 1 planes.
+- A run reports an objective that is unbounded below, with the rows along which it falls (`Ending`):
+  the exact subproblem shows it, or, with Q = varsigma I, x once it has grown so large that its
+  feasibility is lost to rounding.
 """
 
 from __future__ import annotations
@@ -40,7 +44,18 @@ from ...numerics.kernels import pair_kernels
 from ...numerics.kernels.subproblem import CERTAIN, isotropic, linear_term, ray_matrix
 from ...numerics.kernels.subproblem import largest_eigenvalue as largest
 from ...numerics.ordered_sums import sums
-from ...protocols import Array, Index, Network, Problem, Signature, Signatures, Smooth, Stop, Streams, TraceForm
+from ...protocols import (
+    Array,
+    Index,
+    Network,
+    Problem,
+    Signature,
+    Signatures,
+    Smooth,
+    Stop,
+    Streams,
+    TraceForm,
+)
 from ...settings import Count, Natural, NotNegative, Positive
 from ..common import SingleAgentMethod, lipschitz
 from . import adam
@@ -49,12 +64,14 @@ from .adam import Moments
 Pairs = tuple[Index, Index]
 """The rows of k pairs, ``(k,)`` each."""
 Varsigma = Literal["auto", "pair", "backtracking"]
-"""The choice of varsigma: L_f lambda_max((x x^T)_BB) for each pair, or found by trial; auto is pair where L_f is known."""
+"""The choice of varsigma: L_f lambda_max((x x^T)_BB) for each pair, or found by trial; auto is pair
+where L_f is known."""
 
 REFRESHED = 200
 """The number of iterations after which x x^T is recomputed."""
 LOST = 1e-9
-"""The infeasibility by rounding alone from which x is too large to continue if the objective is unbounded."""
+"""The infeasibility by rounding alone from which x is too large to continue if the objective is
+unbounded."""
 DOUBLINGS = 60
 RAYS = {
     1: "[[cosh t, sinh t], [sinh t, cosh t]]",
@@ -115,7 +132,9 @@ class PairMethod(SingleAgentMethod):
     """A method on pairs of rows, for a single agent."""
 
     theta: Annotated[NotNegative, "Added to the diagonal of Q."] = 1e-6
-    correction: Annotated[Natural, "Iterations between Newton-Schulz steps to the constraint; 0 never."] = 0
+    correction: Annotated[
+        Natural, "Iterations between Newton-Schulz steps to the constraint; 0 never."
+    ] = 0
 
     def resolved(self, network: Network) -> Self:
         """This method, with its kernels compiled."""
@@ -134,7 +153,8 @@ class JacobiMethod(PairMethod):
     Parameters
     ----------
     varsigma
-        Q = varsigma I: a number, pair or backtracking; auto: pair where L_f is known, else backtracking.
+        Q = varsigma I: a number, pair or backtracking; auto: pair where L_f is known, else
+        backtracking.
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (Signatures,)
@@ -146,15 +166,18 @@ class JacobiMethod(PairMethod):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.rounds > 1 and not isinstance(self.varsigma, str):
-            got = f"rounds {self.rounds} and varsigma {self.varsigma}"
-            raise ValueError(f"more than one round needs a varsigma that is no constant, got {got}")
+            raise ValueError(
+                "more than one round needs a varsigma that is no constant, got rounds "
+                f"{self.rounds} and varsigma {self.varsigma}"
+            )
 
 
 P = Problem[Signatures]
 
 
 def rule(varsigma: float | str, problem: object) -> str:
-    """The rule that a setting of varsigma selects for a problem: exact, pair, backtracking or constant."""
+    """The rule that a setting of varsigma selects for a problem: exact, pair, backtracking or
+    constant."""
     if not isinstance(varsigma, str):
         return "constant"
     if varsigma == "auto":
@@ -181,7 +204,9 @@ def begin(varsigma: float | str, problem: P, streams: Streams, x0: Array) -> JOB
     value = problem.value(x0) if kind == "backtracking" else np.full(1, math.nan)
     moments = adam.begin(problem.constraint, x0)
     ray, none, most = np.full((1, 3), math.nan), np.zeros(1), np.zeros(1)
-    return JOBCDState(x0.copy(), product, level, value, none, ray, moments, 0, 0, spent, nothing, most)
+    return JOBCDState(
+        x0.copy(), product, level, value, none, ray, moments, 0, 0, spent, nothing, most
+    )
 
 
 def disjoint_pairs(streams: Streams, k: int, constraint: Signatures, rounds: int) -> list[Pairs]:
@@ -198,7 +223,12 @@ def disjoint_pairs(streams: Streams, k: int, constraint: Signatures, rounds: int
 
 
 def move(
-    varsigma: float | str, theta: float, problem: P, state: JOBCDState, gradient: Array, rounds: Sequence[Pairs]
+    varsigma: float | str,
+    theta: float,
+    problem: P,
+    state: JOBCDState,
+    gradient: Array,
+    rounds: Sequence[Pairs],
 ) -> JOBCDState:
     """Solve (6) for disjoint pairs and multiply their rows, one round of pairs at a time.
 
@@ -243,7 +273,8 @@ def move(
 
 
 def release(problem: P, state: JOBCDState, gradient: Array, rate: float) -> JOBCDState:
-    """The state after a step of Adam on the free rows, along the gradient from which the others have moved."""
+    """The state after a step of Adam on the free rows, along the gradient from which the others
+    have moved."""
     if not state.moments.mean.size:
         return state
     adam.descend(problem.constraint, state.x, gradient, state.moments, state.k, rate)
@@ -260,7 +291,8 @@ def room(state: JOBCDState) -> float:
 
 
 def finish(state: JOBCDState, problem: P, correction: int, gradients: int) -> JOBCDState:
-    """The state at the end of an iteration: counters increased, x corrected and product recomputed where due, rays searched for."""
+    """The state at the end of an iteration: counters increased, x corrected and product recomputed
+    where due, rays searched for."""
     k = state.k + 1
     state = state._replace(k=k, gradients=gradients)
     corrected = correction > 0 and k % correction == 0
@@ -282,7 +314,8 @@ def finish(state: JOBCDState, problem: P, correction: int, gradients: int) -> JO
 
 
 def _falls(form: Array, product: Array, signs: Array) -> tuple[Array, Array]:
-    """The numbers w - |d| and d of the exact subproblems, ``(2, n, n)``, for both hyperbolic families; inf where bounded."""
+    """The numbers w - |d| and d of the exact subproblems, ``(2, n, n)``, for both hyperbolic
+    families; inf where bounded."""
     h, m = np.diagonal(form), np.diagonal(product)
     hs, ms = h[:, None] + h, m[:, None] + m
     even, odd = 0.5 * hs * ms, 2.0 * form * product
@@ -293,8 +326,8 @@ def _falls(form: Array, product: Array, signs: Array) -> tuple[Array, Array]:
 
 
 def steepest_ray(form: Array, product: Array, signs: Array) -> Array:
-    """The rows i, j and the `Solution.ray`, ``(1, 3)``, along which tr(x^T form x) falls fastest at ``product`` = x x^T; NaN if
-    there is none."""
+    """The rows i, j and the `Solution.ray`, ``(1, 3)``, along which tr(x^T form x) falls fastest at
+    ``product`` = x x^T; NaN if there is none."""
     falls, d = _falls(form, product, signs)
     at = int(falls.reshape(1, -1).argmin(-1)[0])
     family, i, j = np.unravel_index(at, falls.shape)
@@ -305,7 +338,8 @@ def steepest_ray(form: Array, product: Array, signs: Array) -> Array:
 
 
 def unbounded(problem: Problem[object], state: Rays, lines: str = "rows") -> Stop | None:
-    """The reason to stop once a ray is found, with the objective along it at mu = t; its ``lines`` in x are rows or columns."""
+    """The reason to stop once a ray is found, with the objective along it at mu = t; its ``lines``
+    in x are rows or columns."""
     if np.isnan(state.ray[0, 0]):
         return None
     i, j, ray = (int(one) for one in state.ray[0])

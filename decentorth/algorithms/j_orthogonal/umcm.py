@@ -1,8 +1,8 @@
 """UMCM: the unconstrained multiplier correction method under J-orthogonality, by gradients.
 
-Paper 001, "Block coordinate descent methods for optimization under J-orthogonality constraints with applications", appendix F.4: a
-multiplier of x^T J x = J, with the closed form J x^T G that it has at a solution, and a quadratic term make f a function on the
-whole space,
+Paper 001, "Block coordinate descent methods for optimization under J-orthogonality constraints with
+applications", appendix F.4: a multiplier of x^T J x = J, with the closed form J x^T G that it has
+at a solution, and a quadratic term make f a function on the whole space,
 
     h(x) = f(x) - 1/2 <J x^T G(x), E> + beta/2 ||E||_F^2,    E = x^T J x - J
 
@@ -11,13 +11,15 @@ whole space,
     G    problem.gradient           beta   penalty         x <- x - eta grad h(x)
     DG   problem.hessian_product    eta    step_size       grad h   state.field
 
-For f(x) = tr(x^T H x)/2 the second term is G sym(J E), and an iteration has 5 products of n x n matrices, otherwise 7.
+For f(x) = tr(x^T H x)/2 the second term is G sym(J E), and an iteration has 5 products of n x n
+matrices, otherwise 7.
 
-Differences from the paper: it differentiates h by PyTorch in place of (1). It takes Adagrad's steps (``optimizer="adagrad"``, a
-step for each entry, rates 5e-4 to 5e-3). These stall far from a minimiser, so the default is Barzilai-Borwein steps. Its beta
-grows, from 1e2 to 1e5 on, "similarly" to that of ADMM (``schedule="published"``: the same doublings). By default beta
-is constant, 3 L_f: 1.5 L_f to 5 L_f converge, with 0.5 L_f x may diverge.
-x becomes feasible as it converges, not before.
+Differences from the paper: it differentiates h by PyTorch in place of (1). It takes Adagrad's steps
+(``optimizer="adagrad"``, a step for each entry, rates 5e-4 to 5e-3). These stall far from a
+minimiser, so the default is Barzilai-Borwein steps. Its beta grows, from 1e2 to 1e5 on, "similarly"
+to that of ADMM (``schedule="published"``: the same doublings). By default beta is constant, 3 L_f:
+1.5 L_f to 5 L_f converge, with 0.5 L_f x may diverge. x becomes feasible as it converges, not
+before.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ SMALL = 1e-10
 
 
 class UMCMState(NamedTuple):
-    """The point x and field (grad h), each ``(1, n, n)``; squares (Adagrad's sums), the same or ``(1, 0, 0)``; step_size, base (the
-    first step) and penalty, ``(1,)``."""
+    """The point x and field (grad h), each ``(1, n, n)``; squares (Adagrad's sums), the same or
+    ``(1, 0, 0)``; step_size, base (the first step) and penalty, ``(1,)``."""
 
     x: Array
     field: Array
@@ -62,17 +64,20 @@ P = CurvedProblem
 
 @dataclass(frozen=True, kw_only=True)
 class UMCM(SingleAgentMethod):
-    """Unconstrained multiplier correction, for a single agent under J-orthogonality (a rival in paper 001).
+    """Unconstrained multiplier correction, for a single agent under J-orthogonality (a rival in
+    paper 001).
 
     Parameters
     ----------
     step_size
-        eta > 0, or a schedule (diminishing, horizon, bb); auto: bb; with Adagrad its rate, auto: 0.005.
+        eta > 0, or a schedule (diminishing, horizon, bb); auto: bb; with Adagrad its rate, auto:
+        0.005.
     penalty
-        beta > 0, where it starts; auto: 3 times f's Lipschitz constant, estimated where it is not known, and 1000 for the published
-        schedule.
+        beta > 0, where it starts; auto: 3 times f's Lipschitz constant, estimated where it is not
+        known, and 1000 for the published schedule.
     schedule
-        constant; or published: beta doubled every 5 iterations while it is at most 1e9, from 1e2 to 1e5 on in the paper.
+        constant; or published: beta doubled every 5 iterations while it is at most 1e9, from 1e2 to
+        1e5 on in the paper.
     optimizer
         gradient; or adagrad, a step for each entry, as published.
 

@@ -1,7 +1,8 @@
-"""VR-J-JOBCD: block coordinate descent under J-orthogonality on a finite sum, with variance-reduced gradients.
+"""VR-J-JOBCD: block coordinate descent under J-orthogonality on a finite sum, with variance-reduced
+gradients.
 
-Paper 001, Algorithm 2. The pairs and their V are those of J-JOBCD, from an estimate of the gradient as in PAGE (Li, Bao, Zhang,
-Richtarik, ICML 2021): with f = (1/N) sum_i f_i,
+Paper 001, Algorithm 2. The pairs and their V are those of J-JOBCD, from an estimate of the gradient
+as in PAGE (Li, Bao, Zhang, Richtarik, ICML 2021): with f = (1/N) sum_i f_i,
 
     G(0) = (1/b) sum_{i in S+} grad f_i(x(0))                                                                      (9)
     G <- (1/b) sum_{i in S+} grad f_i(new x)                                     with probability p'               (9)
@@ -14,12 +15,14 @@ Richtarik, ICML 2021): with f = (1/N) sum_i f_i,
 
 By default b = N, b' = sqrt(N) and p' = b' / (b + b'), as in the paper's theorems.
 
-Free rows move by Adam along the mini-batch's gradient (1/b') sum_{i in S-} grad f_i(new x), where the estimate does not start over:
-the errors of differences are as large as the moves, and Adam's moves do not shrink with the gradient.
+Free rows move by Adam along the mini-batch's gradient (1/b') sum_{i in S-} grad f_i(new x), where
+the estimate does not start over: the errors of differences are as large as the moves, and Adam's
+moves do not shrink with the gradient.
 
-Beyond the paper: varsigma = "backtracking" finds an L as J-JOBCD does, from values of f, in the iterations in which the estimate is
-a new one. In the iterations between, whose estimates have errors, it takes `CAUTION` times the largest L so far: the bound on
-those errors has an L that holds everywhere, and the L of one restart can be a thousandth of that of another.
+Beyond the paper: varsigma = "backtracking" finds an L as J-JOBCD does, from values of f, in the
+iterations in which the estimate is a new one. In the iterations between, whose estimates have
+errors, it takes `CAUTION` times the largest L so far: the bound on those errors has an L that holds
+everywhere, and the L of one restart can be a thousandth of that of another.
 """
 
 from __future__ import annotations
@@ -46,13 +49,15 @@ P = SampledProblem[Signatures]
 
 @dataclass(frozen=True, kw_only=True)
 class VRJJOBCD(JacobiMethod):
-    """Block coordinate descent under J-orthogonality, Jacobi with variance reduction (paper 001, Algorithm 2).
+    """Block coordinate descent under J-orthogonality, Jacobi with variance reduction (paper 001,
+    Algorithm 2).
 
     Parameters
     ----------
     varsigma
-        Q = varsigma I: a number; pair, L_f lambda_max((x x^T)_BB), with an L_f found by the power method where none is known;
-        backtracking, with an L found by trial where the estimate starts over. auto: pair where L_f is known, else backtracking.
+        Q = varsigma I: a number; pair, L_f lambda_max((x x^T)_BB), with an L_f found by the power
+        method where none is known; backtracking, with an L found by trial where the estimate starts
+        over. auto: pair where L_f is known, else backtracking.
     batch_size
         b', samples in a difference of gradients; by default sqrt(N).
     large_batch

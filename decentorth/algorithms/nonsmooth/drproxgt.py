@@ -1,22 +1,25 @@
-"""DR-ProxGT: decentralized Riemannian proximal gradient tracking, for a smooth objective plus a convex term.
+"""DR-ProxGT: decentralized Riemannian proximal gradient tracking, for a smooth objective plus a
+convex term.
 
-After the abstract of Wang, Bao, Liu, "A decentralized proximal gradient tracking algorithm for composite optimization on
-Riemannian manifolds", 2024 (arXiv 2401.11573); the paper's text was not at hand, and (1) to (3) are derived. The
-objective of agent i is g_i + h, with h the same for all. From a common feasible start and s_i(0) = G_i(x_0), G_i the
-gradient of g_i, every agent repeats
+After the abstract of Wang, Bao, Liu, "A decentralized proximal gradient tracking algorithm for
+composite optimization on Riemannian manifolds", 2024 (arXiv 2401.11573); the paper's text was not
+at hand, and (1) to (3) are derived. The objective of agent i is g_i + h, with h the same for all.
+From a common feasible start and s_i(0) = G_i(x_0), G_i the gradient of g_i, every agent repeats
 
     w_i <- argmin_w <s_i, w> + ||w - x_i||^2 / (2 t) + h(w),   w - x_i tangent at x_i   (1)
     x_i <- P_M(sum_j W_ij w_j)                                                          (2)
     s_i <- sum_j W_ij s_j + G_i(new x_i) - G_i(old x_i)                                 (3)
 
-(1) is the step of ManPG along the tracked gradient. Where agents agree and rest, s is the mean gradient and w = x: then x
+(1) is the step of ManPG along the tracked gradient. Where agents agree and rest, s is the mean
+    gradient and w = x: then x
 is stationary for the mean of g_i + h, with a constant t. One message carries w_j and s_j.
 
     W_ij   network.mix        t    step_size  (n_local,)    w_i  numerics.tangent_proximal
     x_i    state.x            G_i  state.field, of problem.smooth
     s_i    state.tracker      h    problem.regularizer
 
-(1) is solved by Newton's method for a symmetric matrix of order r, which starts at that of the iteration before:
+(1) is solved by Newton's method for a symmetric matrix of order r, which starts at that of the
+    iteration before:
 ``state.multiplier``. Automatic steps are those of `drgta` where both arrays are mixed last.
 """
 
@@ -42,8 +45,9 @@ class CompositeProblem(Problem[Orthonormal], Composite, Protocol):
 
 
 class ProxState(NamedTuple):
-    """The arrays that change are x, tracker (s) and field (G at x), each ``(n_local, d, r)``, multiplier (S of (1))
-    ``(n_local, r, r)``, and step_size (t) ``(n_local,)``; base, the steps at the start, does not."""
+    """The arrays that change are x, tracker (s) and field (G at x), each ``(n_local, d, r)``,
+    multiplier (S of (1)) ``(n_local, r, r)``, and step_size (t) ``(n_local,)``; base, the steps at
+    the start, does not."""
 
     x: Array
     tracker: Array
@@ -60,7 +64,8 @@ P = CompositeProblem
 
 @dataclass(frozen=True, kw_only=True)
 class DRProxGT(Decentralized):
-    """Decentralized Riemannian proximal gradient tracking, after the abstract of Wang, Bao, Liu 2024.
+    """Decentralized Riemannian proximal gradient tracking, after the abstract of Wang, Bao,
+    Liu 2024.
 
     Examples
     --------

@@ -1,21 +1,24 @@
 """DRSM: the decentralized Riemannian subgradient method.
 
-Wang, Hu, Chen, Deng, So, "Decentralized weakly convex optimization over the Stiefel manifold", 2023 (cited by paper 000). From a
-common feasible start, every agent repeats
+Wang, Hu, Chen, Deng, So, "Decentralized weakly convex optimization over the Stiefel manifold", 2023
+(cited by paper 000). From a common feasible start, every agent repeats
 
     x_i <- R_{x_i}(a P_{x_i}(sum_j [W^t]_ij x_j - x_i) - gamma_k P_{x_i}(G_i(x_i)))                   (1)
 
-with a subgradient G_i of the weakly convex f_i. That is the iteration of `drsgd`, which explains the symbols; only the steps
-differ. A subgradient does not vanish at a minimiser, so gamma_k must: like 1 / sqrt(k) in general, geometrically where the minimum
-is sharp (f rises in proportion to the distance), as in robust subspace recovery and dictionary learning.
+with a subgradient G_i of the weakly convex f_i. That is the iteration of `drsgd`, which explains
+the symbols; only the steps differ. A subgradient does not vanish at a minimiser, so gamma_k must:
+like 1 / sqrt(k) in general, geometrically where the minimum is sharp (f rises in proportion to the
+distance), as in robust subspace recovery and dictionary learning.
 
     gamma_k   step_size  (n_local,), gamma_0 base
 
-``step_size="auto"`` is gamma_0 r^k. gamma_0 is the first step that the problem recommends for a subgradient method; otherwise 1 / L
-with L the mean over the network of the agents' Lipschitz constants of f_i, or of their subgradients' norms at the start. Steps must
-not shrink faster than the consensus error: r = max(0.97, 1 - (1 - lambda_2) / 4), lambda_2 the second eigenvalue of an iteration's
-mixing. With 1 - lambda_2 in place of a quarter of it, agents on a ring with different data, or dictionary learning from a random
-start, do not reach a minimiser. Where no minimum is sharp, geometric steps stop short of it: give diminishing ones.
+``step_size="auto"`` is gamma_0 r^k. gamma_0 is the first step that the problem recommends for a
+subgradient method; otherwise 1 / L with L the mean over the network of the agents' Lipschitz
+constants of f_i, or of their subgradients' norms at the start. Steps must not shrink faster than
+the consensus error: r = max(0.97, 1 - (1 - lambda_2) / 4), lambda_2 the second eigenvalue of an
+iteration's mixing. With 1 - lambda_2 in place of a quarter of it, agents on a ring with different
+data, or dictionary learning from a random start, do not reach a minimiser. Where no minimum is
+sharp, geometric steps stop short of it: give diminishing ones.
 """
 
 from __future__ import annotations
@@ -41,8 +44,8 @@ class DRSM(DRSGD):
     Parameters
     ----------
     step_size
-        gamma_0 > 0; auto: geometric, from the problem's recommendation and the spectrum of W; or a schedule: geometric,
-        diminishing, square-summable, annealed, piecewise, horizon.
+        gamma_0 > 0; auto: geometric, from the problem's recommendation and the spectrum of W; or a
+        schedule: geometric, diminishing, square-summable, annealed, piecewise, horizon.
 
     Examples
     --------

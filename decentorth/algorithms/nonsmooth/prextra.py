@@ -1,8 +1,10 @@
-"""PR-EXTRA: proximal Riemannian EXTRA, for a smooth objective plus a convex term, while only points are sent.
+"""PR-EXTRA: proximal Riemannian EXTRA, for a smooth objective plus a convex term, while only points
+are sent.
 
-After the abstract of Xiong, Ouyang, You, Shi, Wu, "Loopless proximal Riemannian gradient EXTRA for distributed
-optimization on compact manifolds", 2026 (arXiv 2603.08367); the paper's text was not at hand. The objective of agent i
-is g_i + h, with h the same for all. From a common feasible start and u_i = 0, every agent repeats
+After the abstract of Xiong, Ouyang, You, Shi, Wu, "Loopless proximal Riemannian gradient EXTRA for
+distributed optimization on compact manifolds", 2026 (arXiv 2603.08367); the paper's text was not at
+hand. The objective of agent i is g_i + h, with h the same for all. From a common feasible start and
+u_i = 0, every agent repeats
 
     y_i <- sum_j W_ij x_j + u_i - alpha G_i(x_i)                                        (1)
     u_i <- u_i + (sum_j W_ij x_j - x_i)/2                                               (2)
@@ -10,19 +12,22 @@ is g_i + h, with h the same for all. From a common feasible start and u_i = 0, e
 
 with the old points on the right. w_i is a proximal point of y_i with the step alpha:
 
-- ``proximal="tangent"``: w_i - x_i is tangent at x_i (`numerics.tangent_proximal`). At rest G_i - u_i/alpha is in
-  -dh(x) plus the normal space for each i; the u_i add up to zero, so x is stationary for the mean of g_i + h.
-- ``proximal="loopless"``: of the whole space, as the abstract has it, along Riemannian gradients in (1). At rest w_i is
-  x times a symmetric matrix Q_i, and not x: subgradients of h are taken at the wrong point. For a single column Q_i is
-  a number, and the subgradients of a norm are those at x; for several the points rest where they are not stationary
-  (measured: 0.5 for five sparse components of digits, where the other form comes to 1e-9). Whether the paper's method
-  has a remedy is not known.
+- ``proximal="tangent"``: w_i - x_i is tangent at x_i (`numerics.tangent_proximal`). At rest G_i -
+  u_i/alpha is in -dh(x) plus the normal space for each i; the u_i add up to zero, so x is
+  stationary for the mean of g_i + h.
+- ``proximal="loopless"``: of the whole space, as the abstract has it, along Riemannian gradients in
+  (1). At rest w_i is x times a symmetric matrix Q_i, and not x: subgradients of h are taken at the
+  wrong point. For a single column Q_i is a number, and the subgradients of a norm are those at x;
+  for several the points rest where they are not stationary (measured: 0.5 for five sparse
+  components of digits, where the other form comes to 1e-9). Whether the paper's method has a remedy
+  is not known.
 
     W_ij   network.mix     alpha  step_size  (n_local,), equal on all agents   h    problem.regularizer
     x_i    state.x         u_i    state.dual                                   G_i  of problem.smooth
 
-On the whole space it is PG-EXTRA (Shi, Ling, Wu, Yin, "A proximal gradient algorithm for decentralized composite
-optimization", 2015); without h it is `rextra`, the multiplier of the tangent space in the place of the projection.
+On the whole space it is PG-EXTRA (Shi, Ling, Wu, Yin, "A proximal gradient algorithm for
+decentralized composite optimization", 2015); without h it is `rextra`, the multiplier of the
+tangent space in the place of the projection.
 """
 
 from __future__ import annotations
@@ -33,15 +38,23 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ...numerics.tangent_proximal import tangent_proximal
-from ...protocols import Array, Composite, Network, OrthonormalLanding, Projection, Riemannian, Streams
+from ...protocols import (
+    Array,
+    Composite,
+    Network,
+    OrthonormalLanding,
+    Projection,
+    Riemannian,
+    Streams,
+)
 from ..common import ConstantStepSize, Method, blockwise, riemannian
 from ..decentralized.extra import step_along_gradients
 from .drproxgt import CompositeProblem
 
 
 class PREXTRAState(NamedTuple):
-    """The changing arrays x and dual (u), each ``(n_local, d, r)``, and multiplier ``(n_local, r, r)``; the constant
-    step_size ``(n_local,)``."""
+    """The changing arrays x and dual (u), each ``(n_local, d, r)``, and multiplier ``(n_local, r,
+    r)``; the constant step_size ``(n_local,)``."""
 
     x: Array
     dual: Array
@@ -82,9 +95,10 @@ class PREXTRA(Method):
     requires_set: ClassVar[tuple[type, ...]] = (OrthonormalLanding, Projection, Riemannian)
 
     step_size: ConstantStepSize = "auto"
-    proximal: Annotated[Literal["tangent", "loopless"], "The proximal point along tangents, exact; or of the whole space."] = (
-        "tangent"
-    )
+    proximal: Annotated[
+        Literal["tangent", "loopless"],
+        "The proximal point along tangents, exact; or of the whole space.",
+    ] = "tangent"
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         step, spent = step_along_gradients(self.step_size, problem.smooth, network, streams, x0)

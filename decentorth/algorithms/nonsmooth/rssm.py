@@ -1,24 +1,27 @@
 """RSSM: the randomized submanifold subgradient method, which moves two blocks of columns at a time.
 
-Cheung, Wang, Yue, So, "Randomized submanifold subgradient method for optimization over Stiefel manifolds" (papers 000 and 002, its
-later version), Algorithm 1. The columns are divided into l >= 2 blocks; every iteration draws a pair {i, j} of them uniformly and
-moves C = C_i + C_j:
+Cheung, Wang, Yue, So, "Randomized submanifold subgradient method for optimization over Stiefel
+manifolds" (papers 000 and 002, its later version), Algorithm 1. The columns are divided into l >= 2
+blocks; every iteration draws a pair {i, j} of them uniformly and moves C = C_i + C_j:
 
     Z    a subgradient of f in the columns C alone
     xi   Z - x Y, where Y = x^T Z with its rows C replaced by sym(x_C^T Z)               (15)
     x_C <- polar(x_C - gamma_k xi)                                                        (16)
 
-so an iteration takes about 2/l of the operations of one that moves all columns, if Z does. The others stay as they are, bit by bit.
+so an iteration takes about 2/l of the operations of one that moves all columns, if Z does. The
+others stay as they are, bit by bit.
 
     l, C_i    blocks, block_partition      Z     problem.partial_gradient, columns of problem.gradient where it has none
     x         state.x                (15), (16)   constraint.move_columns
     gamma_k   step_size, from base
 
-``step_size="auto"`` and ``block_partition="auto"`` follow the problem's advice for l blocks (the published schedules, repaired
-where those as printed fail), otherwise 1 / (L sqrt(k + 1)) with L a Lipschitz constant of f, and fixed blocks. Beyond the papers:
-blocks drawn again in every iteration; (15) is taken of x_C - gamma_k Z, not of Z, which removes rounding errors instead of piling
-them up (`Stiefel.move_columns`); re-orthogonalisation, with the drift that it found; the count of floating-point operations. A
-gradient in ``gradients`` is one call of the oracle, whatever its columns.
+``step_size="auto"`` and ``block_partition="auto"`` follow the problem's advice for l blocks (the
+published schedules, repaired where those as printed fail), otherwise 1 / (L sqrt(k + 1)) with L a
+Lipschitz constant of f, and fixed blocks. Beyond the papers: blocks drawn again in every iteration;
+(15) is taken of x_C - gamma_k Z, not of Z, which removes rounding errors instead of piling them up
+(`Stiefel.move_columns`); re-orthogonalisation, with the drift that it found; the count of
+floating-point operations. A gradient in ``gradients`` is one call of the oracle, whatever its
+columns.
 """
 
 from __future__ import annotations
@@ -30,7 +33,16 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol, Self, run
 
 import numpy as np
 
-from ...protocols import Array, ColumnOracle, ConstraintSet, Index, Network, Problem, Projection, Streams
+from ...protocols import (
+    Array,
+    ColumnOracle,
+    ConstraintSet,
+    Index,
+    Network,
+    Problem,
+    Projection,
+    Streams,
+)
 from ...settings import Count, Range
 from ..common import advanced, can
 from .subgradient import Subgradient, iteration_flops
@@ -85,9 +97,11 @@ class RSSM(Subgradient):
     blocks
         l, the number of blocks of columns, of which two move in an iteration.
     block_partition
-        fixed (consecutive columns), redraw (drawn again in every iteration), or auto (what suits the problem and l).
+        fixed (consecutive columns), redraw (drawn again in every iteration), or auto (what suits
+        the problem and l).
     reorthogonalize
-        Number of iterations after which x is replaced by its polar factor and the problem's cache is made again; by default never.
+        Number of iterations after which x is replaced by its polar factor and the problem's cache
+        is made again; by default never.
 
     Examples
     --------
@@ -171,7 +185,8 @@ def _pairs(blocks: int) -> tuple[tuple[int, int], ...]:
 
 
 def _cache(problem: object, x: Array) -> Array:
-    """The cache for cheap gradients of column blocks; empty if the problem lacks a column oracle."""
+    """The cache for cheap gradients of column blocks; empty if the problem lacks a column
+    oracle."""
     return problem.cache(x) if can(problem, ColumnOracle) else np.zeros((len(x), 0))
 
 

@@ -1,4 +1,5 @@
-"""The common parts of subgradient methods on the Stiefel manifold: the steps, and the cost of an iteration."""
+"""The common parts of subgradient methods on the Stiefel manifold: the steps, and the cost of an
+iteration."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ class Subgradient(SingleAgentMethod):
     Parameters
     ----------
     step_size
-        gamma_0 > 0; auto: the schedule that suits the problem; or a schedule: geometric, square-summable, annealed, diminishing,
-        horizon, piecewise.
+        gamma_0 > 0; auto: the schedule that suits the problem; or a schedule: geometric,
+        square-summable, annealed, diminishing, horizon, piecewise.
     """
 
     nonsmooth: ClassVar[bool] = True
@@ -38,7 +39,8 @@ class Subgradient(SingleAgentMethod):
         return 1
 
     def suited(self, problem: Problem[object]) -> Self:
-        """This method with its ``auto`` settings resolved to the problem's recommendations for this number of blocks."""
+        """This method with its ``auto`` settings resolved to the problem's recommendations for this
+        number of blocks."""
         auto = [name for name in self.auto if vars(self)[name] == "auto"]
         if not auto:
             return self
@@ -48,7 +50,8 @@ class Subgradient(SingleAgentMethod):
         return replace(self, **{name: recommended[name] for name in auto})
 
     def first_steps(self, problem: Problem[object], x0: Array) -> tuple[Array, Array, int]:
-        """The first step and the base step Delta ``(n_local,)``, given or 1 / L (see `steepness`), and the gradients spent."""
+        """The first step and the base step Delta ``(n_local,)``, given or 1 / L (see `steepness`),
+        and the gradients spent."""
 
         def automatic() -> tuple[Array, int]:
             steep, spent = steepness(problem, x0)
@@ -58,8 +61,8 @@ class Subgradient(SingleAgentMethod):
 
 
 def steepness(problem: Problem[object], x0: Array) -> tuple[Array, int]:
-    """The problem's Lipschitz constant L of f ``(n_local,)``, or, without one, its subgradient's norm at x0; and the gradients
-    spent."""
+    """The problem's Lipschitz constant L of f ``(n_local,)``, or, without one, its subgradient's
+    norm at x0; and the gradients spent."""
     if isinstance(problem, WeaklyConvex):
         return problem.lipschitz_value, 0
     steep = norms(problem.gradient(x0))
@@ -67,10 +70,12 @@ def steepness(problem: Problem[object], x0: Array) -> tuple[Array, int]:
 
 
 def iteration_flops(problem: Problem[object], columns: int) -> Array:
-    """The floating-point operations ``(n_local,)`` of an iteration that moves ``columns`` = c of the r columns of a point.
+    """The floating-point operations ``(n_local,)`` of an iteration that moves ``columns`` = c of
+    the r columns of a point.
 
-    They are 4 d r c for the tangent part, 4 d c^2 + 10 c^3 for the polar factor from its Gram matrix (10 c^3 stands for its inverse
-    root), 3 d c for the step, and the oracle's own if the problem counts them.
+    They are 4 d r c for the tangent part, 4 d c^2 + 10 c^3 for the polar factor from its Gram
+    matrix (10 c^3 stands for its inverse root), 3 d c for the step, and the oracle's own if the
+    problem counts them.
     """
     d, r = problem.shape
     c = columns

@@ -1,4 +1,5 @@
-"""A run whose agents do not go in common iterations: what it refuses, and its rows, checkpoints and log."""
+"""A run whose agents do not go in common iterations: what it refuses, and its rows, checkpoints and
+log."""
 
 from __future__ import annotations
 
@@ -36,12 +37,14 @@ class Agents(Run):
 
     def _network(self) -> Network:
         if self.arguments.on_rank_loss == "shrink":
-            repair = "give restart, or leave it out"
-            raise ValueError(f"on_rank_loss shrink is not for an asynchronous run: {repair}")
+            raise ValueError(
+                "on_rank_loss shrink is not for an asynchronous run: give restart, or leave it out"
+            )
         return super()._network()
 
     def _check_method(self) -> None:
-        """Give the network its channel: messages before the agents' first activation are reliable."""
+        """Give the network its channel: messages before the agents' first activation are
+        reliable."""
         network: Any = self.network
         if self.arguments.faults is not None:
             self.algorithm.check_channel(self.arguments.faults)
@@ -96,7 +99,8 @@ class Agents(Run):
 
 
 class Restarting(Agents):
-    """The agents of a rank that is lost begin again from their own checkpoints, on the ranks that are left."""
+    """The agents of a rank that is lost begin again from their own checkpoints, on the ranks that
+    are left."""
 
     @staticmethod
     def fits(arguments: AnySetup) -> bool:
@@ -104,18 +108,23 @@ class Restarting(Agents):
 
     def _network(self) -> Network:
         if not Agents.fits(self.arguments):
-            repair = "give shrink, or leave it out"
-            raise ValueError(f"on_rank_loss restart is for asynchronous agents: {repair}")
+            raise ValueError(
+                "on_rank_loss restart is for asynchronous agents: give shrink, or leave it out"
+            )
         if self.algorithm.log is not None:
-            lost = "a log repeats a run from its start, which is lost with on_rank_loss restart"
-            raise ValueError(f"{lost}: drop one of them")
+            raise ValueError(
+                "a log repeats a run from its start, which is lost with on_rank_loss restart: "
+                "drop one of them"
+            )
         self.comm = surviving(self.comm)
         return super()._network()
 
     def _options(self, options: Options) -> Options:
         if self.network.communicator.size > 1 and options.checkpoints is None:
-            repair = "give checkpoints, or leave it out"
-            raise ValueError(f"on_rank_loss restart needs the agents' checkpoints: {repair}")
+            raise ValueError(
+                "on_rank_loss restart needs the agents' checkpoints: give checkpoints, or leave "
+                "it out"
+            )
         return super()._options(options)
 
     def _ended(self, options: Options, resumed: Resumed | None) -> Result:

@@ -1,5 +1,5 @@
-"""A run on a device: its refusals, and its method, which starts on the host, with the steps and penalties of NumPy's run, and
-iterates on the device."""
+"""A run on a device: its refusals, and its method, which starts on the host, with the steps and
+penalties of NumPy's run, and iterates on the device."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from .plain import Run
 
 
 class OnDevice(Run):
-    """The network mixes on the device, and the iterations have a problem, a state and sums there; the result is on the host."""
+    """The network mixes on the device, and the iterations have a problem, a state and sums there;
+    the result is on the host."""
 
     @staticmethod
     def fits(arguments: AnySetup) -> bool:
@@ -32,8 +33,10 @@ class OnDevice(Run):
         given = self.arguments
         _check_method(self.algorithm)
         if connect(self.comm).size > 1 or given.blocks is not None:
-            alone = "start it without mpirun and without spread samples"
-            raise ValueError(f"a device is for a run in one process, of all agents: {alone}")
+            raise ValueError(
+                "a device is for a run in one process, of all agents: start it without mpirun "
+                "and without spread samples"
+            )
         shrinks, cuts = given.on_rank_loss != "abort", given.placement != "even"
         _refuse(placement=cuts, channel=given.channel, on_rank_loss=shrinks)
         self.device = opened(given.device or "")
@@ -48,8 +51,10 @@ class OnDevice(Run):
     def _options(self, options: Options) -> Options:
         _refuse(checkpoints=options.checkpoints, resume=options.resume)
         if rules_of(LocalMaximum, options.rule):
-            rule, repair = "LocalMaximum (local_tolerance)", "take another rule, or leave device out"
-            raise ValueError(f"{rule} is not for a run on a device: {repair}")
+            raise ValueError(
+                "LocalMaximum (local_tolerance) is not for a run on a device: take another rule, "
+                "or leave device out"
+            )
         return options
 
     @property
@@ -96,7 +101,8 @@ def _check_method(algorithm: object) -> None:
 
 
 def _refuse(**given: object) -> None:
-    """Raise a ValueError for arguments that are given to a run on a device, which has none of them."""
+    """Raise a ValueError for arguments that are given to a run on a device, which has none of
+    them."""
     for name, value in given.items():
         if value not in (None, False):
             raise ValueError(f"{name} is not for a run on a device: leave it or device out")

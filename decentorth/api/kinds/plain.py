@@ -1,4 +1,5 @@
-"""The plain run: built and checked, iterated, resumed. Each other kind is a class that overrides what differs."""
+"""The plain run: built and checked, iterated, resumed. Each other kind is a class that overrides
+what differs."""
 
 from __future__ import annotations
 
@@ -26,7 +27,15 @@ from ...problems.common.gradient_check import check_attached, checked
 from ...process.abort import patience
 from ...protocols import SETUP, Array, Declared, Index, Problem, StoppingRule
 from ...running import loop
-from ...running.checkpoint import CheckpointWriter, Identity, Losses, Resumed, identity, printed, resume
+from ...running.checkpoint import (
+    CheckpointWriter,
+    Identity,
+    Losses,
+    Resumed,
+    identity,
+    printed,
+    resume,
+)
 from ...running.local_stopping import Agreement
 from ...running.metrics import splits_features
 from ...running.options import Options
@@ -41,11 +50,13 @@ from ..sizes import check_data, check_points
 
 
 class Run(Shown):
-    """A problem, a method and a network, built and checked: what `solve`, `iterate` and the command line run.
+    """A problem, a method and a network, built and checked: what `solve`, `iterate` and the command
+    line run.
 
-    Attributes: ``arguments``; ``problem`` (this process's agents); ``algorithm``, with every ``auto`` resolved that the
-    network's design or the problem decides; ``network``, ``collective``, ``streams``; ``start`` (the agents' common first point);
-    ``losses``, and the agents' ``numbers`` at the start where some have left; ``about``, further facts for a log.
+    Attributes: ``arguments``; ``problem`` (this process's agents); ``algorithm``, with every
+    ``auto`` resolved that the network's design or the problem decides; ``network``, ``collective``,
+    ``streams``; ``start`` (the agents' common first point); ``losses``, and the agents' ``numbers``
+    at the start where some have left; ``about``, further facts for a log.
     """
 
     repairs: ClassVar[bool] = True
@@ -83,7 +94,9 @@ class Run(Shown):
                     capabilities.check_start(self.problem, self.algorithm, self.start)
             self.algorithm = Declared.of(self.algorithm).suited(self.problem)
             self._place()
-            self.collective.same("the starting point", hashlib.sha256(self.start.tobytes()).digest())
+            self.collective.same(
+                "the starting point", hashlib.sha256(self.start.tobytes()).digest()
+            )
             with self.collective.together():
                 if not splits_features(self.problem):
                     check_attached(self.problem, self.start)
@@ -94,7 +107,9 @@ class Run(Shown):
 
     def _collective(self) -> AgentCollective:
         """The sums over all agents, for metrics and files."""
-        return AgentCollective(self.network.communicator, self.network.bounds, self.network.column_sums)
+        return AgentCollective(
+            self.network.communicator, self.network.bounds, self.network.column_sums
+        )
 
     def decide(self) -> None:
         """Choose, by the network's design, what the algorithm leaves to it."""
@@ -105,7 +120,8 @@ class Run(Shown):
         """Check the method on the network, before any data are read."""
 
     def _prepared(self) -> Problem[Any]:
-        """The problem of this process's agents, checked against the method, with what it needs of the others' data."""
+        """The problem of this process's agents, checked against the method, with what it needs of
+        the others' data."""
         agents = self.network.agents
         SETUP.info("the problem: data of agents %d to %d", agents.start, agents.stop - 1)
         own = self._own_problem(self.arguments.problem)
@@ -151,12 +167,14 @@ class Run(Shown):
 
     @property
     def x0(self) -> Array:
-        """The common start of this process's agents, ``(n_local, *shape)``; a new array each time."""
+        """The common start of this process's agents, ``(n_local, *shape)``; a new array each
+        time."""
         return np.repeat(self.start[None], self.network.n_local, axis=0)
 
     @property
     def method(self) -> Method:
-        """The method that runs: ``algorithm``, or `algorithms.Safe` around it where safe steps are asked for."""
+        """The method that runs: ``algorithm``, or `algorithms.Safe` around it where safe steps are
+        asked for."""
         method: Method = Declared.of(self.algorithm).running()
         return method
 
@@ -172,7 +190,8 @@ class Run(Shown):
         return method
 
     def states(self) -> Iterator[Any]:
-        """The generator of states; BLAS has one thread from the first state until the generator ends."""
+        """The generator of states; BLAS has one thread from the first state until the generator
+        ends."""
         with one_thread():
             yield from self.parts.states()
 
@@ -186,8 +205,10 @@ class Run(Shown):
             capabilities.check_met(self.problem, options.rule, self.start)
             return self._ended(options, None)
         if resumed.state.k > options.iterations:
-            beyond = f"beyond the {options.iterations} iterations that are asked for"
-            raise ValueError(f"{resumed.path} is at iteration {resumed.state.k}, {beyond}")
+            raise ValueError(
+                f"{resumed.path} is at iteration {resumed.state.k}, beyond the "
+                f"{options.iterations} iterations that are asked for"
+            )
         before = sum(resumed.seconds.get(name, 0.0) for name in ("compute", "wait"))
         run: Run = resumed.run
         rule = options.rule
@@ -203,7 +224,9 @@ class Run(Shown):
         """The result of a run that continues from here."""
         return self.result(self.iterate(options, resumed))
 
-    def iterate(self, options: Options, resumed: Resumed | None, rewind: Rewind | None = None) -> loop.Outcome:
+    def iterate(
+        self, options: Options, resumed: Resumed | None, rewind: Rewind | None = None
+    ) -> loop.Outcome:
         """Iterate to the end, or to the loss of a rank."""
         kept, write = options.checkpoints, None
         if kept is not None:
@@ -219,7 +242,8 @@ class Run(Shown):
         return Result.of(self, outcome)
 
     def resume(self, path: str | os.PathLike[str] | Resumed | None) -> Any:
-        """The run that a checkpoint has, to continue in `solve`, as `Resumed`; called by every rank. None for None.
+        """The run that a checkpoint has, to continue in `solve`, as `Resumed`; called by every
+        rank. None for None.
 
         Parameters
         ----------
@@ -252,7 +276,8 @@ class Run(Shown):
         return type(self)(replace(self.arguments, **changed))
 
     def without(self, lost: Index, comm: object = "serial", ranks: Sequence[int] = (0,)) -> Run:
-        """The run of the agents that are left when those in ``lost`` have left for good; this one stays as it is.
+        """The run of the agents that are left when those in ``lost`` have left for good; this one
+        stays as it is.
 
         Parameters
         ----------
@@ -281,7 +306,8 @@ class Run(Shown):
         return left
 
     def after(self, losses: Losses) -> Run:
-        """The run of the agents that are left after losses, on the same processes; this one without any.
+        """The run of the agents that are left after losses, on the same processes; this one without
+        any.
 
         Raises ValueError for unknown agent numbers, and as `without` does.
         """
@@ -289,17 +315,21 @@ class Run(Shown):
             return self
         lost = np.unique([agent for loss in losses for agent in loss[2]]).astype(np.int64)
         if lost[0] < 0 or lost[-1] >= self.network.n_agents:
-            known = f"there are only {self.network.n_agents} agents"
-            raise ValueError(f"agents {ranges(lost)} were lost on the way, but {known}")
+            raise ValueError(
+                f"agents {ranges(lost)} were lost on the way, but there are only "
+                f"{self.network.n_agents} agents"
+            )
         communicator = self.network.communicator
         left = self.without(lost, communicator, range(communicator.size))
         left.losses = tuple(Loss(*loss) for loss in losses)
         return left
 
     def agreement(self, stopping: StoppingRule | None, fresh: bool = False) -> Agreement | None:
-        """The agents' decision about the end by these rules, None where they do not decide; see `local_stopping.Agreement`.
+        """The agents' decision about the end by these rules, None where they do not decide; see
+        `local_stopping.Agreement`.
 
-        A ValueError for rules that the problem does not allow, or that a ``fresh`` run meets at its start.
+        A ValueError for rules that the problem does not allow, or that a ``fresh`` run meets at its
+        start.
         """
         rule = as_rule(stopping)
         capabilities.check_stopping(self.problem, rule)
@@ -308,7 +338,8 @@ class Run(Shown):
         return Agreement.of(rule, self.problem, self.method, self.network)
 
     def check_gradient(self) -> GradientCheck:
-        """The Taylor test of all agents' gradients near the start, on every rank; called by every rank.
+        """The Taylor test of all agents' gradients near the start, on every rank; called by every
+        rank.
 
         A ValueError names the worst agent, if a gradient does not fit its value, or is not finite.
         """

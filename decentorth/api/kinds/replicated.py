@@ -12,7 +12,8 @@ from .unreliable import Unreliable
 
 
 class Replicated(Run):
-    """The network is that of one agent in each process, and the problem each rank's share of the samples."""
+    """The network is that of one agent in each process, and the problem each rank's share of the
+    samples."""
 
     @staticmethod
     def fits(arguments: AnySetup) -> bool:
@@ -28,9 +29,11 @@ class Replicated(Run):
     def _own_problem(self, problem: Any) -> Any:
         collective = self.collective
         if problem.n_blocks < collective.size:
-            few = f"{collective.size} ranks for {problem.n_blocks} blocks of samples"
-            more = f"spread the samples in {collective.size} blocks or more (spread_samples)"
-            raise ValueError(f"{few}: every rank must hold one at least; {more}, or start fewer ranks")
+            raise ValueError(
+                f"{collective.size} ranks for {problem.n_blocks} blocks of samples: every rank "
+                f"must hold one at least; spread the samples in {collective.size} blocks or more "
+                "(spread_samples), or start fewer ranks"
+            )
         bounds = even_bounds(problem.n_blocks, collective.size)
         blocks = AgentCollective(collective.communicator, bounds)
         return problem.build(blocks.own, blocks)

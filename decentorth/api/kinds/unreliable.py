@@ -13,7 +13,8 @@ from .plain import Run
 
 
 class Unreliable(Run):
-    """The network has the faults of messages, and the method, as it is run, those of agents around it."""
+    """The network has the faults of messages, and the method, as it is run, those of agents around
+    it."""
 
     @staticmethod
     def fits(arguments: AnySetup) -> bool:
@@ -25,7 +26,9 @@ class Unreliable(Run):
 
     def _network(self) -> Network:
         given, faults = self.arguments, self._channel
-        network = networks.UnreliableNetwork(given.mixing[0], self.comm, given.placement, channel=faults, seed=given.seed)
+        network = networks.UnreliableNetwork(
+            given.mixing[0], self.comm, given.placement, channel=faults, seed=given.seed
+        )
         if network.n_agents > 1 and Declared.of(self.algorithm).safe:
             network.check_alike()
         return network

@@ -1,7 +1,9 @@
-"""The command ``python -m decentorth doctor``: an examination of the installation, with a remedy for each fault.
+"""The command ``python -m decentorth doctor``: an examination of the installation, with a remedy
+for each fault.
 
-Started alone it examines this process and starts ``mpirun -n 10`` on itself; started under a launcher it examines the launched
-ranks. Exit codes: 0 the main job works, 1 it does not, 2 bad input, 130 interrupted.
+Started alone it examines this process and starts ``mpirun -n 10`` on itself; started under a
+launcher it examines the launched ranks. Exit codes: 0 the main job works, 1 it does not, 2 bad
+input, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -73,7 +75,8 @@ def _examined(words: Sequence[str]) -> int:
 
 
 def _findings(ranks: int, variable: str) -> Iterator[Finding]:
-    """The findings of this process and of its ranks; launched ranks other than 0 give only a failure to communicate."""
+    """The findings of this process and of its ranks; launched ranks other than 0 give only a
+    failure to communicate."""
     if _mpienv.rank() == 0:
         yield from host_findings()
     if not variable:

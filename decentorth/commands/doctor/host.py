@@ -24,7 +24,8 @@ def host_findings() -> Iterator[Finding]:
 
 
 def _threads() -> Finding:
-    """The finding on BLAS threads: two in place of one cost a factor of 20 where ranks share cores."""
+    """The finding on BLAS threads: two in place of one cost a factor of 20 where ranks share
+    cores."""
     libraries = blas()
     if not libraries:
         unknown = "unknown to threadpoolctl: its threads cannot be limited"
@@ -52,6 +53,7 @@ def one_process() -> Finding:
 
 
 def short_run(comm: object, agents: int) -> str:
-    """The SHA-256 of the points after the first iterations of ``python -m decentorth.run --agents agents``."""
+    """The SHA-256 of the points after the first iterations of ``python -m decentorth.run --agents
+    agents``."""
     run, _ = made(Command(["--agents", str(agents)]).resolve(), connect(comm))
     return run.solve(Options(iterations=ITERATIONS)).iterates_sha256

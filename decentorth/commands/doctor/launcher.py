@@ -1,4 +1,5 @@
-"""The findings on the MPI library that mpi4py loads, on ``mpirun``, and on a job of ranks started with it."""
+"""The findings on the MPI library that mpi4py loads, on ``mpirun``, and on a job of ranks started
+with it."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ class Library(NamedTuple):
 
 
 def family(words: str) -> str:
-    """Return the MPI family named in the version text of a library or launcher; empty if unknown."""
+    """Return the MPI family named in the version text of a library or launcher; empty if
+    unknown."""
     return next((name for name, mark in _FAMILIES.items() if re.search(mark, words)), "")
 
 
@@ -52,7 +54,8 @@ def belong_together(launcher: str, library: str) -> bool:
 
 
 def library() -> Library:
-    """The library, queried without MPI_Init, which under a launcher of another family would end this process."""
+    """The library, queried without MPI_Init, which under a launcher of another family would end
+    this process."""
     code, out, err = _ask(["env", "MPI4PY_RC_INITIALIZE=0", sys.executable, "-c", _ASK], 30.0)
     if code:
         lines = err.strip().splitlines() or ["no reason"]
@@ -66,13 +69,21 @@ def library_finding(loaded: Library) -> Finding:
     if not loaded.family:
         return Finding("MPI library", "fault", loaded.said, _NO_LIBRARY)
     if re.match(r"MPICH Version: [1-4]\.", loaded.said):
-        why = "before 5.0 it never gives a core away, 90 times slower with more ranks than cores"
-        return Finding("MPI library", "warning", f"{loaded.said}: {why}", 'pip install "mpich>=5"')
+        return Finding(
+            "MPI library",
+            "warning",
+            (
+                f"{loaded.said}: before 5.0 it never gives a core away, 90 times slower with "
+                "more ranks than cores"
+            ),
+            'pip install "mpich>=5"',
+        )
     return Finding("MPI library", "works", loaded.said)
 
 
 def _ask(command: Sequence[str], seconds: float) -> tuple[int, str, str]:
-    """The exit code and the output of a command; a launcher that does not end is terminated, which ends its ranks."""
+    """The exit code and the output of a command; a launcher that does not end is terminated, which
+    ends its ranks."""
     try:
         pipe, null = subprocess.PIPE, subprocess.DEVNULL
         streams: dict[str, Any] = {"stdin": null, "stdout": pipe, "stderr": pipe}
@@ -89,11 +100,19 @@ def _ask(command: Sequence[str], seconds: float) -> tuple[int, str, str]:
 
 
 def job_findings(loaded: Library, ranks: int) -> Iterator[Finding]:
-    """The findings on shared memory, on ``mpirun`` on PATH, and of ``ranks`` ranks started with it."""
+    """The findings on shared memory, on ``mpirun`` on PATH, and of ``ranks`` ranks started with
+    it."""
     if Path("/dev/shm").is_dir() and (free := shutil.disk_usage("/dev/shm").free) < ranks * SHARED:
-        needed = f"{ranks} ranks need about {ranks * SHARED / 1e6:.0f} MB"
         remedy = "remove files that are left there, or start the container with --shm-size=1g"
-        yield Finding("/dev/shm", "warning", f"{free / 1e6:.0f} MB are free, and {needed}", remedy)
+        yield Finding(
+            "/dev/shm",
+            "warning",
+            (
+                f"{free / 1000000.0:.0f} MB are free, and {ranks} ranks need about "
+                f"{ranks * SHARED / 1000000.0:.0f} MB"
+            ),
+            remedy,
+        )
     found = shutil.which("mpirun")
     remedy = f"put the launcher of {loaded.family} first on PATH"
     if OWN.is_file():
@@ -103,8 +122,15 @@ def job_findings(loaded: Library, ranks: int) -> Iterator[Finding]:
         return
     launcher = family("".join(_ask([found, "--version"], 30.0)[1:]))
     if launcher and not belong_together(launcher, loaded.family):
-        other = f"{found} is of {launcher}, but mpi4py loads {loaded.family}"
-        yield Finding("mpirun", "fault", f"{other}: every rank would run alone, or end", remedy)
+        yield Finding(
+            "mpirun",
+            "fault",
+            (
+                f"{found} is of {launcher}, but mpi4py loads {loaded.family}: every rank would "
+                "run alone, or end"
+            ),
+            remedy,
+        )
         return
     yield Finding("mpirun", "works", f"{found} ({launcher or 'of an unknown MPI'})")
     yield from _on_ranks(found, ranks)

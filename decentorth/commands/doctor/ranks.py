@@ -34,8 +34,10 @@ def agreement(everyone: Sequence[Json]) -> Finding:
     for rank, one in enumerate(everyone):
         differing = [one for one in one["arithmetic"] if one not in first["arithmetic"]]
         if differing:
-            unlike = f"on {one['host']}, unlike rank 0 on {first['host']}: last bits may differ"
-            found = f"rank {rank} has {', '.join(differing)} {unlike}"
+            found = (
+                f"rank {rank} has {', '.join(differing)} on {one['host']}, unlike rank 0 on "
+                f"{first['host']}: last bits may differ"
+            )
             remedy = "install the same versions; OPENBLAS_CORETYPE evens out processors"
             return Finding("same machines", "warning", found, remedy)
     same = "processor, packages and BLAS are the same on every rank"

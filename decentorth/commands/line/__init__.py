@@ -1,1 +1,2 @@
-"""Command-line machinery: settings, flags, configuration files, printed output, and the files of a run."""
+"""Command-line machinery: settings, flags, configuration files, printed output, and the files of a
+run."""

@@ -23,7 +23,8 @@ from .form import Form, Groups, Saved, Texts, config_bytes, early_flag
 from .settings import CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, TOLERANCES, RunSettings
 
 EXPERIMENT = ("problem", "algorithm", "start", *(name for name in NETWORK if name != "placement"))
-"""The own settings of a run that make another experiment of it, as all of its problem and its method do."""
+"""The own settings of a run that make another experiment of it, as all of its problem and its
+method do."""
 PUBLISHED = "paper004"
 """The name of the published experiment, which ``--config`` reads."""
 
@@ -76,10 +77,11 @@ class Command(Form[Configuration]):
         return super()._name(kind, early)
 
     def given(self) -> tuple[Values, Values]:
-        """As `Form.given`, with the settings of the published experiment where none of another one is given.
+        """As `Form.given`, with the settings of the published experiment where none of another one
+        is given.
 
-        A run is ``paper004`` unless it has another problem, network, start or method than that file, or any further setting
-        of these but the kernel, which changes no mathematics.
+        A run is ``paper004`` unless it has another problem, network, start or method than that
+        file, or any further setting of these but the kernel, which changes no mathematics.
         """
         given, by_flag = super().given()
         published = published_experiment()
@@ -104,8 +106,10 @@ class Command(Form[Configuration]):
             judges = [name for name in _JUDGES if name in tolerances and name not in without]
             if not any(tolerances[name] for name in judges):
                 known = ", ".join(judges)
-                why = "require_converged needs a tolerance to judge by"
-                raise InputError(f"--require-converged: {why}: give one of {known}")
+                raise InputError(
+                    "--require-converged: require_converged needs a tolerance to judge by: give "
+                    f"one of {known}"
+                )
         configuration = Configuration(run, problem, algorithm, self.published)
         self._refuse_other(configuration.mapping(), (*RESUMABLE, *Declared.of(algorithm).resumable))
         return configuration
@@ -122,7 +126,8 @@ class Command(Form[Configuration]):
 
     @staticmethod
     def earlier(tokens: Sequence[str]) -> Values:
-        """The settings of the run that --resume names, and its folder as ``out`` if --resume names the folder of a run.
+        """The settings of the run that --resume names, and its folder as ``out`` if --resume names
+        the folder of a run.
 
         Raises
         ------
@@ -135,11 +140,15 @@ class Command(Form[Configuration]):
         notes, agents = newest_notes(folder)
         saved = notes.get("settings")
         if type(saved) is not dict:
-            where = f"the checkpoints in {folder}"
-            raise InputError(f"{where} were not written by this command: resume them in Python")
+            raise InputError(
+                f"the checkpoints in {folder} were not written by this command: resume them in "
+                "Python"
+            )
         if saved.get("agents") != agents:
-            other = f"are for {shortened(saved.get('agents'))} agents, its files for {agents}"
-            raise InputError(f"the settings in {folder} {other}")
+            raise InputError(
+                f"the settings in {folder} are for {shortened(saved.get('agents'))} agents, its "
+                f"files for {agents}"
+            )
         left = {*OUTPUT} - {*CHECKPOINTS}
         kept = {name: value for name, value in saved.items() if name not in left}
         if (Path(folder) / FOLDER).is_dir():

@@ -1,4 +1,5 @@
-"""Configuration files, YAML and TOML, and the messages of the command line; `topologies.flags` has its flags.
+"""Configuration files, YAML and TOML, and the messages of the command line; `topologies.flags` has
+its flags.
 
 Nothing here knows which settings there are; `config` does.
 """
@@ -23,7 +24,8 @@ from ...settings import Values
 CONFIG_BYTES = 1 << 16
 """The most that a configuration file may have."""
 _LINE = 4096
-"""The most characters in a line of it: a dotted key of TOML takes memory by the square of its length."""
+"""The most characters in a line of it: a dotted key of TOML takes memory by the square of its
+length."""
 _YAML_WORDS: Mapping[str, bool | None] = {
     **dict.fromkeys(("", "~", "null"), None),
     **dict.fromkeys(("true", "yes", "on"), True),
@@ -37,7 +39,8 @@ _TABLE_FLAGS = {"label": "label-column", "samples": "columns"}
 _TABLE_NAMES = "samples|columns|label|label_column|exclude|drop_missing|missing"
 _QUOTED = r"""'[^']*'|"[^"]*\""""
 _TABLE_SETTING = re.compile(rf"\b({_TABLE_NAMES})=(True|{_QUOTED}|\((?:(?:{_QUOTED}),? ?)+\))")
-"""A keyword of `data.Columns` or of the settings of tables with its value: true, a text or a tuple of texts."""
+"""A keyword of `data.Columns` or of the settings of tables with its value: true, a text or a tuple
+of texts."""
 
 
 def _table_flag(setting: re.Match[str]) -> str:
@@ -54,7 +57,8 @@ def _table_flag(setting: re.Match[str]) -> str:
 def with_flags(text: str) -> str:
     """A message of the library in words of the command line.
 
-    Keywords of tables become flags; the first of each name that only Python has gets its flag behind it.
+    Keywords of tables become flags; the first of each name that only Python has gets its flag
+    behind it.
     """
     text = _TABLE_SETTING.sub(_table_flag, text)
     for name, flag in (("x0", "--start"), ("n_agents", "--agents")):
@@ -64,12 +68,14 @@ def with_flags(text: str) -> str:
 
 
 def read_value(name: str, annotation: object, value: object) -> Any:
-    """The value of a setting from the text of a flag or the content of a file; errors have ``name``."""
+    """The value of a setting from the text of a flag or the content of a file; errors have
+    ``name``."""
     return check(name, annotation, value, written=True)
 
 
 def named_file(path: str) -> Path:
-    """The file of a configuration, which may be the name of one of the package, such as paper004."""
+    """The file of a configuration, which may be the name of one of the package, such as
+    paper004."""
     folder = Path(__file__).parent / "experiments"
     bundled = {place.stem: place for place in folder.glob("*.toml")}
     if path.isidentifier() and path not in bundled and not Path(path).exists():
@@ -81,8 +87,8 @@ def named_file(path: str) -> Path:
 def load(path: str, raw: bytes) -> Values:
     """The settings of a YAML or TOML file, keys with underscores.
 
-    What stands in a YAML file is text, which `read_value` reads as it reads flags (``017`` is 17, ``190:20:30`` no number), unless
-    it is one of YAML's words for true, false and null.
+    What stands in a YAML file is text, which `read_value` reads as it reads flags (``017`` is 17,
+    ``190:20:30`` no number), unless it is one of YAML's words for true, false and null.
     """
     kind = named_file(path).suffix.lower().replace(".yml", ".yaml")
     if kind not in _READERS:
@@ -127,7 +133,8 @@ def _toml(text: str) -> list[tuple[object, object]]:
 
 
 def _yaml(text: str) -> list[tuple[object, object]]:
-    """The keys and values of a YAML file; PyYAML makes text and the words for true, false and null alone.
+    """The keys and values of a YAML file; PyYAML makes text and the words for true, false and null
+    alone.
 
     Raises
     ------
@@ -141,8 +148,10 @@ def _yaml(text: str) -> list[tuple[object, object]]:
         def compose_node(self, parent: Any, index: Any) -> Any:
             event: Any = self.peek_event()  # type: ignore[no-untyped-call]  # PyYAML's
             if event.anchor is not None:
-                marks = "anchors and aliases (&name, *name)"
-                raise InputError(f"{marks} are not read; write the value in both places")
+                raise InputError(
+                    "anchors and aliases (&name, *name) are not read; write the value in both "
+                    "places"
+                )
             if event.tag is not None:
                 written = event.tag.replace("tag:yaml.org,2002:", "!!")
                 raise InputError(f"tags ({written:.40}) are not read; write the value alone")

@@ -1,7 +1,9 @@
-"""The command line of any command: a set of dataclasses gives its flags, its help and the keys of its files.
+"""The command line of any command: a set of dataclasses gives its flags, its help and the keys of
+its files.
 
-Settings are read in two phases: first the names (of the problem, of the algorithm), then one flat command out of the command's own
-settings and the dataclasses that the names stand for. Flags win over the file, the file over the defaults.
+Settings are read in two phases: first the names (of the problem, of the algorithm), then one flat
+command out of the command's own settings and the dataclasses that the names stand for. Flags win
+over the file, the file over the defaults.
 """
 
 from __future__ import annotations
@@ -32,10 +34,12 @@ class Saved(ABC):
 
     @abstractmethod
     def groups(self, *, outputs: bool) -> Groups:
-        """Headings and settings, in the order of the help; without ``outputs`` only the settings on which the results depend."""
+        """Headings and settings, in the order of the help; without ``outputs`` only the settings on
+        which the results depend."""
 
     def mapping(self) -> Values:
-        """The configuration that is saved: every setting except the output folder and other outputs."""
+        """The configuration that is saved: every setting except the output folder and other
+        outputs."""
         found: Values = {}
         for _, part in self.groups(outputs=False):
             found |= part
@@ -44,7 +48,9 @@ class Saved(ABC):
     def yaml(self, *, outputs: bool = False) -> str:
         """The configuration as YAML with headings, which ``--config`` reads back to the same."""
         groups = [(heading, part) for heading, part in self.groups(outputs=outputs) if part]
-        texts = [f"# {heading}\n{yaml.safe_dump(part, sort_keys=False)}" for heading, part in groups]
+        texts = [
+            f"# {heading}\n{yaml.safe_dump(part, sort_keys=False)}" for heading, part in groups
+        ]
         return "\n".join(texts)
 
 
@@ -156,7 +162,8 @@ class Form(ABC, Generic[C]):
         return name.lower().replace("-", "_")
 
     def _load_plugins(self, given: Sequence[str]) -> None:
-        """Execute the plugins that the command line names; a file or an earlier run cannot have one executed."""
+        """Execute the plugins that the command line names; a file or an earlier run cannot have one
+        executed."""
         hint = self.own["plugin"].hint
         try:
             for path in read_value("--plugin", hint, given):
@@ -166,32 +173,41 @@ class Form(ABC, Generic[C]):
             raise InputError(str(error)) from None
         if named and not given:
             flags = " ".join(f"--plugin {path}" for path in named)
-            why = "a plugin, but files are never executed without a flag"
-            raise InputError(f"{self.path} names {why}: if you trust it, give {flags}")
+            raise InputError(
+                f"{self.path} names a plugin, but files are never executed without a flag: if "
+                f"you trust it, give {flags}"
+            )
 
     def _refuse_other(self, now: Mapping[str, object], changing: Sequence[str] = RESUMABLE) -> None:
-        """Raise unless every setting that differs from the earlier run may be changed on resuming."""
+        """Raise unless every setting that differs from the earlier run may be changed on
+        resuming."""
         for name, value in now.items():
             kept = self.saved.get(name, value)
             if name not in changing and value != kept:
                 if kept is None:
                     kept = "not given"
-                differs = f"--{spelled(name)} is {kept} in the run to resume, but {value} here"
                 others = ", ".join(f"--{spelled(other)}" for other in changing)
-                raise InputError(f"{differs}; only {others} and outputs may be changed")
+                raise InputError(
+                    f"--{spelled(name)} is {kept} in the run to resume, but {value} here; only "
+                    f"{others} and outputs may be changed"
+                )
 
     def _groups(self) -> dict[str, Mapping[str, Setting]]:
         apart = {"Network": NETWORK, "Output": self.output}
         network, output = ({name: self.own[name] for name in names} for names in apart.values())
-        first = {name: setting for name, setting in self.own.items() if name not in network | output}
+        first = {
+            name: setting for name, setting in self.own.items() if name not in network | output
+        }
         groups: dict[str, Mapping[str, Setting]]
         groups = {self.noun.capitalize(): first, "Network": network}
         for kind, entry in self.types.items():
             taken = output.keys() | {name for group in groups.values() for name in group}
             own, name = settings(entry), self.names[kind]
             if clash := sorted(taken & own.keys()):
-                again = f"a setting {clash[0]!r}, and so has another part: rename it"
-                raise InputError(f"{kind} {name!r} has {again}")
+                raise InputError(
+                    f"{kind} {name!r} has a setting {clash[0]!r}, and so has another part: "
+                    "rename it"
+                )
             groups[f"{kind.capitalize()}: {name}"] = own
         return {**groups, "Output": output}
 
@@ -220,7 +236,8 @@ class Form(ABC, Generic[C]):
         """The configuration."""
 
     def given(self) -> tuple[Values, Values]:
-        """The given settings, from flags and file, and separately the text of the settings given by flag."""
+        """The given settings, from flags and file, and separately the text of the settings given by
+        flag."""
         given, by_flag = self._read
         return given | self.fixed | self.names, by_flag
 
@@ -233,8 +250,10 @@ class Form(ABC, Generic[C]):
         if "config" in self.file:
             raise InputError(f"{self.path}: a file cannot name another file (config); merge them")
         if "resume" in self.file:
-            flag = f"--resume {self.file['resume']}"
-            raise InputError(f"{self.path}: a file cannot name a run to resume; give {flag}")
+            raise InputError(
+                f"{self.path}: a file cannot name a run to resume; give --resume "
+                f"{self.file['resume']}"
+            )
         by_flag, rest = Parser(self.groups).divided(self.tokens)
         refuse(rest, known, self._owner)
         by_file = {name: value for name, value in self.file.items() if value is not None}
@@ -255,8 +274,9 @@ class Form(ABC, Generic[C]):
         given, by_flag = self.given()
         files = self._files(given)
         if files and given.get("split", "samples") != "samples":
-            repair = "name one file in --data"
-            raise InputError(f"--split features divides the columns of one table: {repair}")
+            raise InputError(
+                "--split features divides the columns of one table: name one file in --data"
+            )
         agents = given.get("agents")
         if "agents" not in given:
             agents = wiring.fixed_agents(self.build(CaseSettings, given, by_flag))
@@ -266,8 +286,10 @@ class Form(ABC, Generic[C]):
                 other = f"the graph has {agents}"
                 if "agents" in given:
                     other = f"--agents is {agents}: leave it out"
-                so = f"{count} files, so there are {count} agents"
-                raise InputError(f"--{spelled(name)} names {so}, but {other}")
+                raise InputError(
+                    f"--{spelled(name)} names {count} files, so there are {count} agents, but "
+                    f"{other}"
+                )
             agents = count
         fixed: dict[str, object] = {name: ",".join(paths) for name, paths in files.items()}
         return fixed if agents is None else {**fixed, "agents": agents}
@@ -293,8 +315,10 @@ class Form(ABC, Generic[C]):
         for kind, entries in self.entries.items():
             owners = [repr(name) for name in entries.names() if key in settings(entries.get(name))]
             if owners:
-                here = f"this {self.noun}'s {kind} is {self.names[kind]!r}"
-                return f"it is a setting of {kind} {', '.join(owners)}, and {here}"
+                return (
+                    f"it is a setting of {kind} {', '.join(owners)}, and this {self.noun}'s "
+                    f"{kind} is {self.names[kind]!r}"
+                )
         return ""
 
     def build(self, entry: type[Any], given: Mapping[str, object], by_flag: Texts) -> Any:
@@ -302,8 +326,9 @@ class Form(ABC, Generic[C]):
         own = settings(entry)
         for name, setting in own.items():
             if setting.required and name not in given:
-                places = f"--{spelled(name)} (or the key {name} in a file)"
-                raise InputError(f"{entry.__name__} needs {places}")
+                raise InputError(
+                    f"{entry.__name__} needs --{spelled(name)} (or the key {name} in a file)"
+                )
         taken = {name: given[name] for name in own if name in given}
         try:
             made = entry(**taken)
@@ -319,7 +344,8 @@ class Form(ABC, Generic[C]):
 
 
 def config_bytes(path: str | None) -> bytes:
-    """The content of a configuration file, empty for None; an InputError unless it is a small regular file."""
+    """The content of a configuration file, empty for None; an InputError unless it is a small
+    regular file."""
     if path is None:
         return b""
     try:

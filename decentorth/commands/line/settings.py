@@ -34,7 +34,8 @@ OUTPUT = ("out", "overwrite", "plot", "quiet", "record", *CHECKPOINTS, *ACTS[1:]
 MOST_AGENTS = 10_000_000
 """The largest number of agents: besides its points, each takes about a kilobyte in the graph."""
 LEAST_WEIGHT = 1e-12
-"""The least distance of a self weight from 0 and 1: nearer, `topologies.check_weights` sees an eigenvalue -1 or 1 of W."""
+"""The least distance of a self weight from 0 and 1: nearer, `topologies.check_weights` sees an
+eigenvalue -1 or 1 of W."""
 SECTIONS = {
     "Stopping": STOPPING,
     "Start": ("start", "resume"),
@@ -44,7 +45,8 @@ SECTIONS = {
     "Output": ("out", "overwrite", "plot", "quiet", *ROWS, *CHECKPOINTS, "dry_run"),
     "Configuration": ("config", "print_config"),
 }
-"""The headings of the help, and their settings; other settings stand in the groups of their command."""
+"""The headings of the help, and their settings; other settings stand in the groups of their
+command."""
 RESUMABLE = (*STOPPING, *ROWS, "placement", "plugin", "on_rank_loss", *PATIENCE)
 """Settings that may change when a run is resumed, besides the outputs."""
 NO_DEVICE = (
@@ -71,12 +73,14 @@ class CaseSettings(Drawn):
     problem : str
         The problem to minimise.
     agents : int
-        Number of agents n. By default that of the graph, the weights file or the files of the sites, otherwise 10.
+        Number of agents n. By default that of the graph, the weights file or the files of the
+        sites, otherwise 10.
     topology : str
-        The graph with its parameters, as "erdos_renyi:p=0.4" or "torus:5x4". push_pull takes directed graphs, as
-        "directed_ring:chords=3" or "digraph:edges.txt".
+        The graph with its parameters, as "erdos_renyi:p=0.4" or "torus:5x4". push_pull takes
+        directed graphs, as "directed_ring:chords=3" or "digraph:edges.txt".
     weights : str
-        The rule for the mixing matrix W. auto: equal weights on regular graphs, otherwise Metropolis weights.
+        The rule for the mixing matrix W. auto: equal weights on regular graphs, otherwise
+        Metropolis weights.
     self_weight : float
         W_ii of uniform weights; by default 0.8.
     weights_file : str
@@ -110,21 +114,22 @@ class RunSettings(CaseSettings, Place, Limits):
     algorithm : str
         The method.
     channel : list
-        Simulated faults of messages, as "loss:p=0.1" or "topk:share=0.1". May be given several times.
+        Simulated faults of messages, as "loss:p=0.1" or "topk:share=0.1". May be given several
+        times.
     repair : bool
         Keep averages exact on a faulty channel.
     tracker_correction : float
-        Faulty channels: pull trackers towards the fields that they track, in iteration k by the share
-        tracker_correction / k. 0: never.
+        Faulty channels: pull trackers towards the fields that they track, in iteration k by the
+        share tracker_correction / k. 0: never.
     spread_samples : int
-        One agent (--agents 1): divide its samples into N blocks, spread over the MPI ranks and summed in order. The
-        bits are the same on any number of ranks.
+        One agent (--agents 1): divide its samples into N blocks, spread over the MPI ranks and
+        summed in order. The bits are the same on any number of ranks.
     split : str
-        What the agents share out: samples, or features (columns), with rows of one point at each agent. features is
-        for pca, lda and cca, by lobpcg (then the default) or tracked_landing.
+        What the agents share out: samples, or features (columns), with rows of one point at each
+        agent. features is for pca, lda and cca, by lobpcg (then the default) or tracked_landing.
     start : str
-        The start of all agents: a run's folder (its first agent's final point) or a .npy file with a point. By
-        default the problem's own start from the seed.
+        The start of all agents: a run's folder (its first agent's final point) or a .npy file with
+        a point. By default the problem's own start from the seed.
     gradient_tolerance : float
         Converged when gradient_norm is at most this. All given tolerances must hold.
     relative_gradient_tolerance : float
@@ -136,28 +141,30 @@ class RunSettings(CaseSettings, Place, Limits):
     feasibility_tolerance : float
         Converged when feasibility is at most this.
     local_tolerance : float
-        Converged when the agents find by max-consensus that the local quantities of every agent are at most this. The
-        messages are counted.
+        Converged when the agents find by max-consensus that the local quantities of every agent are
+        at most this. The messages are counted.
     local_quantity : list
-        A local quantity: gradient (of methods with a tracker), movement (divided by the step), disagreement (with the
-        neighbours) or feasibility. May be given several times. By default gradient or, without a tracker, movement,
-        and the other two.
+        A local quantity: gradient (of methods with a tracker), movement (divided by the step),
+        disagreement (with the neighbours) or feasibility. May be given several times. By default
+        gradient or, without a tracker, movement, and the other two.
     local_every : int
         Iterations between two attempts of the agents. By default ten for each round of an attempt.
     local_rounds : int
-        Rounds of max-consensus in an attempt: an upper bound on the graph's diameter. By default the diameter.
+        Rounds of max-consensus in an attempt: an upper bound on the graph's diameter. By default
+        the diameter.
     time_limit : float
-        Stop after this time (90, 30s, 10m, 2h) of this job's iterations. Time before a resume does not count. Not
-        convergence.
+        Stop after this time (90, 30s, 10m, 2h) of this job's iterations. Time before a resume does
+        not count. Not convergence.
     objective_below : float
         Stop when the objective is at most this. Not convergence.
     require_converged : bool
         Exit with code 4 if the run ends without convergence.
     history_rows : int
-        Number of rows in the history, about, spaced evenly in the logarithm of the iteration. By default 200, at most
-        one in five iterations.
+        Number of rows in the history, about, spaced evenly in the logarithm of the iteration. By
+        default 200, at most one in five iterations.
     record_agents : bool
-        Also record each agent's distance from the mean, and its point or angle. Reports can then play the run.
+        Also record each agent's distance from the mean, and its point or angle. Reports can then
+        play the run.
     out : str
         Folder for config.yaml, history.csv, summary.json and final.npz. Created if missing.
     overwrite : bool
@@ -165,21 +172,23 @@ class RunSettings(CaseSettings, Place, Limits):
     plot : bool
         Also draw history.png in out.
     record : tuple of str
-        Also send rows of the history to "tensorboard:FOLDER", "mlflow:FOLDER" (or a server's address) or
-        "parquet:FILE". May be given several times.
+        Also send rows of the history to "tensorboard:FOLDER", "mlflow:FOLDER" (or a server's
+        address) or "parquet:FILE". May be given several times.
     checkpoint_every : int or str
-        Write a checkpoint into out every N iterations (100) or after this time (30s, 10m, 2h); also on SIGUSR1 and at
-        the end. SIGTERM, SIGHUP, SIGUSR2 and Ctrl-C then end the run with a checkpoint.
+        Write a checkpoint into out every N iterations (100) or after this time (30s, 10m, 2h); also
+        on SIGUSR1 and at the end. SIGTERM, SIGHUP, SIGUSR2 and Ctrl-C then end the run with a
+        checkpoint.
     keep_checkpoints : int
         Number of checkpoints to keep.
     resume : str
-        Continue the run in this folder from its newest checkpoint, into the same folder unless out is given. Only
-        iterations, tolerances, limits, history rows, placement and outputs may change.
+        Continue the run in this folder from its newest checkpoint, into the same folder unless out
+        is given. Only iterations, tolerances, limits, history rows, placement and outputs may
+        change.
     dry_run : bool
         Print agents per rank, messages, bytes and memory. Nothing is run or written.
     check_gradient : bool
-        Check each agent's gradient against its objective before the first iteration, and print the Taylor slope (2 if
-        they agree).
+        Check each agent's gradient against its objective before the first iteration, and print the
+        Taylor slope (2 if they agree).
     """
 
     algorithm: str = "drfgt"
@@ -274,7 +283,8 @@ class RunSettings(CaseSettings, Place, Limits):
 
     @property
     def local_rule(self) -> LocalMaximum | None:
-        """The rule by which the agents themselves decide to stop; None without a local tolerance."""
+        """The rule by which the agents themselves decide to stop; None without a local
+        tolerance."""
         if self.local_tolerance is None:
             return None
         asked = self.local_quantity, self.local_every, self.local_rounds

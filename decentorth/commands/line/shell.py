@@ -1,6 +1,8 @@
-"""The frames of commands, on ranks (`serve`) and in one process (`alone`): arguments in, an exit code out, an error printed once.
+"""The frames of commands, on ranks (`serve`) and in one process (`alone`): arguments in, an exit
+code out, an error printed once.
 
-Exit codes: 2 bad input, 130 interrupted, 141 the reader of the output has closed it; other codes belong to each command.
+Exit codes: 2 bad input, 130 interrupted, 141 the reader of the output has closed it; other codes
+belong to each command.
 """
 
 from __future__ import annotations
@@ -50,8 +52,8 @@ def serve(
     form
         The command's settings, for the help.
     work
-        The command's work, a function of its arguments and the ranks that returns the exit code. A KeyboardInterrupt that it raises
-        may carry a message on what is left.
+        The command's work, a function of its arguments and the ranks that returns the exit code. A
+        KeyboardInterrupt that it raises may carry a message on what is left.
     name
         The first word of error messages.
     """
@@ -130,7 +132,8 @@ def framed(
     Parameters
     ----------
     refused, failed
-        Exceptions whose message is the whole answer: bad input, on every rank, and a fault, perhaps on this rank alone.
+        Exceptions whose message is the whole answer: bad input, on every rank, and a fault, perhaps
+        on this rank alone.
     together
         Whether other ranks work too, and are ended where this one is stopped.
     """
@@ -199,7 +202,8 @@ def by_root(communicator: Communicator, work: Callable[[], T]) -> T | None:
 
 
 def together(communicator: Communicator, work: Callable[[], T]) -> T:
-    """The result of ``work``, which must not communicate; if it fails on one rank, all raise the first failing rank's error."""
+    """The result of ``work``, which must not communicate; if it fails on one rank, all raise the
+    first failing rank's error."""
     message = ""
     try:
         result = work()
@@ -215,14 +219,17 @@ def together(communicator: Communicator, work: Callable[[], T]) -> T:
 
 
 def one_line(error: Exception) -> str:
-    """An error's message in one printable line: very long words are cut to their beginning, a very long line to its two ends."""
+    """An error's message in one printable line: very long words are cut to their beginning, a very
+    long line to its two ends."""
     text = with_flags(str(error) or repr(error))
     match error:
         case OSError(filename=str() | bytes() as file):
             text = f"cannot use {file!s}: {error.strerror}"
         case MemoryError():
-            remedy = "give smaller numbers, or more ranks on more hosts"
-            text = f"not enough memory: {error or 'none is left'}; {remedy}"
+            text = (
+                f"not enough memory: {error or 'none is left'}; give smaller numbers, or more "
+                "ranks on more hosts"
+            )
     text = " ".join(text.encode(errors="backslashreplace").decode().split())
     text = re.sub(rf"(\S{{80}})\S{{{LONGEST_WORD - 79},}}", r"\1...", text)
     if len(text) > LONGEST:

@@ -1,4 +1,5 @@
-"""The mixing matrix of a run from its settings: made on rank 0, where SciPy and networkx are loaded, and sent to the others."""
+"""The mixing matrix of a run from its settings: made on rank 0, where SciPy and networkx are
+loaded, and sent to the others."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ class Wiring(NamedTuple):
     """A mixing matrix and its origin."""
 
     W: Weights | DirectedWeights | WeightSequence | Csr
-    """The checked mixing matrix, shape (n, n), both of a directed graph, or a sequence with one for every round; once it is shared,
-    a matrix is plain arrays, for which no rank loads SciPy."""
+    """The checked mixing matrix, shape (n, n), both of a directed graph, or a sequence with one for
+    every round; once it is shared, a matrix is plain arrays, for which no rank loads SciPy."""
     origin: str
     """The graph and the rule, in words."""
 
@@ -44,13 +45,17 @@ def make(settings: CaseSettings) -> Wiring:
     if file is not None:
         W = read_weights(file)
         if W.shape[0] != agents:
-            where = f"{file} is for {W.shape[0]} agents"
-            raise InputError(f"{where}: leave --agents out (now {agents})")
+            raise InputError(
+                f"{file} is for {W.shape[0]} agents: leave --agents out (now {agents})"
+            )
         return Wiring(W, f"weights of {file}")
     if topologies.is_sequence_name(topology):
         return _sequence(settings)
     if topologies.is_digraph_name(topology):
-        for flag, given in (("--weights", settings.weights), ("--self-weight", settings.self_weight)):
+        for flag, given in (
+            ("--weights", settings.weights),
+            ("--self-weight", settings.self_weight),
+        ):
             if given not in ("auto", None):
                 why = f"is for undirected graphs, and {topology} is directed"
                 raise InputError(f"{flag} {why}: leave it out")
@@ -92,8 +97,10 @@ def fixed_agents(settings: CaseSettings) -> int | None:
 def _sequence(settings: CaseSettings) -> Wiring:
     """A time-varying network; the weight rule is used by sequences that are made from a graph."""
     if settings.self_weight is not None:
-        why = f"is for uniform weights of a graph, and {settings.topology} changes over time"
-        raise InputError(f"--self-weight {why}: leave it out")
+        raise InputError(
+            f"--self-weight is for uniform weights of a graph, and {settings.topology} changes "
+            "over time: leave it out"
+        )
     rule = {"auto": None}.get(settings.weights, settings.weights)
     case = settings.topology, settings.agents, settings.seed
     sequence = topologies.sequence_from_name(*case, rule)
@@ -138,7 +145,8 @@ def _parts(wiring: Wiring) -> list[bytes]:
 
 
 def read_weights(path: str) -> Weights:
-    """A checked matrix from a .npy, .npz (one array, or scipy's sparse format), .mtx or .mtx.gz file; nothing is unpickled."""
+    """A checked matrix from a .npy, .npz (one array, or scipy's sparse format), .mtx or .mtx.gz
+    file; nothing is unpickled."""
     try:
         given = read_square(path)
     except OSError as error:

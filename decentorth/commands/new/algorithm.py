@@ -4,8 +4,9 @@ First name the method, with its citation, and give its update equations with the
 
     x_i <- sum_j W_ij x_j - alpha Lambda_i(x_i)                                        (1)
 
-the landing counterpart of decentralized gradient descent (Nedic & Ozdaglar 2009). With a constant alpha it stops near, not at,
-a minimiser: the agents pull apart. Then list every symbol with its name in the code, and the differences from the source:
+the landing counterpart of decentralized gradient descent (Nedic & Ozdaglar 2009). With a constant
+alpha it stops near, not at, a minimiser: the agents pull apart. Then list every symbol with its
+name in the code, and the differences from the source:
 
     W_ij    network.mix             alpha   step_size  (n_local,)
     x_i     state.x                 lambda  penalty    (n_local,)
@@ -47,7 +48,8 @@ class TemplateState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Template(Method):
-    """One line that describes the method; the fields below become flags of the command line, with this text as help.
+    """One line that describes the method; the fields below become flags of the command line, with
+    this text as help.
 
     Parameters
     ----------
@@ -63,12 +65,17 @@ class Template(Method):
     step_size: ConstantStepSize = "auto"
     penalty: Positive | Auto = "auto"
 
-    def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> TemplateState:
+    def init(
+        self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array
+    ) -> TemplateState:
         aim = partial(tracking_aim, network, "combine-then-adapt", self.step_size)
         step, penalty, spent = resolve(self, problem, network, streams, x0, aim)
         return TemplateState(x0.copy(), step, penalty, 0, spent)
 
-    def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: TemplateState) -> TemplateState:
+    def step(
+        self, problem: Problem[Landing], network: Network, streams: Streams, state: TemplateState
+    ) -> TemplateState:
         (x,) = network.mix(state.x)
-        x -= state.step_size[:, None, None] * blockwise(landing, problem, state.x, state.penalty)  # (1)
+        # (1)
+        x -= state.step_size[:, None, None] * blockwise(landing, problem, state.x, state.penalty)
         return state._replace(x=x, k=state.k + 1, gradients=state.gradients + 1)

@@ -1,4 +1,5 @@
-"""``decentorth new algorithm NAME`` (or ``problem NAME``): a file with a working example, and its test.
+"""``decentorth new algorithm NAME`` (or ``problem NAME``): a file with a working example, and its
+test.
 
 Exit codes: 0 the files are written, 2 bad input, and nothing is written.
 """
@@ -21,13 +22,15 @@ _MARK = "@dataclass(frozen=True, kw_only=True)\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the files that the arguments name, by default those of this process, and return the exit code."""
+    """Write the files that the arguments name, by default those of this process, and return the
+    exit code."""
     usage = "decentorth new algorithm|problem NAME"
     return of_function(arguments, new, usage, missing=MISSING)
 
 
 def new(kind: str, name: str, /) -> str:
-    """Write NAME.py, a method or a problem that works, and test_NAME.py, its tests, into this folder.
+    """Write NAME.py, a method or a problem that works, and test_NAME.py, its tests, into this
+    folder.
 
     Parameters
     ----------
@@ -63,8 +66,9 @@ def new(kind: str, name: str, /) -> str:
     if name in known:
         raise InputError(f"the {kind} {name!r} exists already: choose another name")
     if importlib.util.find_spec(name) is not None:
-        taken = f"a Python module is called {name!r}, and {name}.py would hide it"
-        raise InputError(f"{taken}: choose another name")
+        raise InputError(
+            f"a Python module is called {name!r}, and {name}.py would hide it: choose another name"
+        )
     for place, text in zip(places, _texts(kind, name), strict=True):
         with place.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -76,8 +80,7 @@ def new(kind: str, name: str, /) -> str:
         f"test      pip install pytest; python -m pytest {places[1]}",
     ]
     if kind == "algorithm":
-        both = f"--plugin {name}.py --algorithms {name},drfgt"
-        lines.append(f"compare   decentorth compare {both}")
+        lines.append(f"compare   decentorth compare --plugin {name}.py --algorithms {name},drfgt")
     return "\n".join(lines)
 
 

@@ -1,11 +1,13 @@
 """Template: quadratic traces over the Stiefel manifold. Replace the mathematics by yours.
 
-First name the problem, with its citation, and give each agent's objective and gradient with the source's numbers:
+First name the problem, with its citation, and give each agent's objective and gradient with the
+source's numbers:
 
     f_i(x) = 1/2 tr(x^T A_i x),   G_i(x) = A_i x,   x in St(d, r)                      (1)
 
-with symmetric A_i. The minimisers of (1/n) sum_i f_i span the eigenvectors of the mean of the A_i with the r least eigenvalues.
-Then list every symbol with its name in the code, and the differences from the source:
+with symmetric A_i. The minimisers of (1/n) sum_i f_i span the eigenvectors of the mean of the A_i
+with the r least eigenvalues. Then list every symbol with its name in the code, and the differences
+from the source:
 
     A_i     self.matrices[i]    (n_local, d, d)
 """
@@ -17,7 +19,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decentorth.authoring import AgentProblem, Array, Count, Deferred, Loadable, Selection, Settings, matrices, on_each_rank
+from decentorth.authoring import (
+    AgentProblem,
+    Array,
+    Count,
+    Deferred,
+    Loadable,
+    Selection,
+    Settings,
+    matrices,
+    on_each_rank,
+)
 from decentorth.sets import Stiefel
 
 
@@ -31,7 +43,8 @@ class TemplateProblem(AgentProblem[Stiefel], Loadable):
     rank
         The number of columns of x.
     n_agents, first_agent
-        The number of all agents, and the number of the first one whose data are given; by default these are all.
+        The number of all agents, and the number of the first one whose data are given; by default
+        these are all.
 
     Raises
     ------
@@ -39,15 +52,27 @@ class TemplateProblem(AgentProblem[Stiefel], Loadable):
         A matrix does not hold finite real numbers, is not symmetric, or ``rank`` does not fit.
     """
 
-    def __init__(self, A: Sequence[Array] | Array, rank: int, *, n_agents: int | None = None, first_agent: int = 0) -> None:
+    def __init__(
+        self,
+        A: Sequence[Array] | Array,
+        rank: int,
+        *,
+        n_agents: int | None = None,
+        first_agent: int = 0,
+    ) -> None:
         given = matrices("A", A, first_agent)
         d = len(given[0])
-        super().__init__(n_agents or len(given), slice(first_agent, first_agent + len(given)), Stiefel(d, rank))
+        super().__init__(
+            n_agents or len(given), slice(first_agent, first_agent + len(given)), Stiefel(d, rank)
+        )
         for agent, a in enumerate(given, first_agent):
             if a.shape != (d, d) or not np.array_equal(a, a.T):
-                raise ValueError(f"A of agent {agent} must be a symmetric {d} x {d} matrix, got shape {a.shape}")
+                raise ValueError(
+                    f"A of agent {agent} must be a symmetric {d} x {d} matrix, got shape {a.shape}"
+                )
         self.matrices = np.stack(given)
-        self.lipschitz = np.abs(np.linalg.eigvalsh(self.matrices)).max(-1)  # (n_local,), for automatic steps
+        # (n_local,), for automatic steps
+        self.lipschitz = np.abs(np.linalg.eigvalsh(self.matrices)).max(-1)
 
     def _take(self, local: Selection) -> None:
         self.matrices, self.lipschitz = self.matrices[local], self.lipschitz[local]
@@ -65,7 +90,8 @@ class TemplateProblem(AgentProblem[Stiefel], Loadable):
 
 @dataclass(frozen=True, kw_only=True)
 class TemplateSettings(Settings):
-    """One line that describes the problem; the fields below become flags of the command line, with this text as help.
+    """One line that describes the problem; the fields below become flags of the command line, with
+    this text as help.
 
     Parameters
     ----------
@@ -79,12 +105,15 @@ class TemplateSettings(Settings):
     rank: Count = 2
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, whose data each rank generates for its own agents from the seed and the agents' numbers."""
+        """The problem, whose data each rank generates for its own agents from the seed and the
+        agents' numbers."""
 
         def make(agents: slice) -> TemplateProblem:
             given = []
             for agent in range(agents.start, agents.stop):
-                a = np.random.default_rng([seed, agent]).standard_normal((self.dimension, self.dimension))
+                a = np.random.default_rng([seed, agent]).standard_normal(
+                    (self.dimension, self.dimension)
+                )
                 given.append(a + a.T)
             return TemplateProblem(given, self.rank, n_agents=n_agents, first_agent=agents.start)
 

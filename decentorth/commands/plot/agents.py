@@ -26,7 +26,8 @@ Given = Mapping[str, object]
 
 
 def run_graph(folder: str, configuration: Given) -> tuple[nx.Graph[int], object]:
-    """The graph of a run's settings, and its mixing matrix; None and the graph without directions for a directed one.
+    """The graph of a run's settings, and its mixing matrix; None and the graph without directions
+    for a directed one.
 
     InputError for a network that changes over time.
     """
@@ -40,8 +41,9 @@ def run_graph(folder: str, configuration: Given) -> tuple[nx.Graph[int], object]
         case topologies.DirectedWeights():
             return weights_graph(W.A), None
         case topologies.WeightSequence():
-            why = "changes over time, so there is no single graph to draw"
-            raise InputError(f"the network of {folder} {why}")
+            raise InputError(
+                f"the network of {folder} changes over time, so there is no single graph to draw"
+            )
     if case.weights_file is None:
         return topologies.graph_from_name(case.topology, case.agents, case.seed), W
     return weights_graph(W), W
@@ -49,7 +51,8 @@ def run_graph(folder: str, configuration: Given) -> tuple[nx.Graph[int], object]
 
 @style()
 def plot_agents(folder: str, configuration: Given, quantity: AgentQuantity) -> Figure:
-    """The graph of the run in ``folder`` with its weights, its agents coloured by ``quantity`` of their final points."""
+    """The graph of the run in ``folder`` with its weights, its agents coloured by ``quantity`` of
+    their final points."""
     graph, W = run_graph(folder, configuration)
     try:
         x = final_points(folder)

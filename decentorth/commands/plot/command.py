@@ -1,7 +1,8 @@
-"""Figures of runs: the three panels of Figure 1 of paper 004 (Sun, Chen, Garcia, Shahrampour), for one run or several.
+"""Figures of runs: the three panels of Figure 1 of paper 004 (Sun, Chen, Garcia, Shahrampour), for
+one run or several.
 
-``python -m decentorth plot DIR [DIR ...]`` reads ``history.csv`` and ``config.yaml`` of each folder. The folder of a comparison
-has a figure of its own kind.
+``python -m decentorth plot DIR [DIR ...]`` reads ``history.csv`` and ``config.yaml`` of each
+folder. The folder of a comparison has a figure of its own kind.
 """
 
 from __future__ import annotations
@@ -37,8 +38,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def figure(histories: Sequence[Columns], labels: Sequence[str] | None = None, **settings: Any) -> Figure:
-    """A figure of the histories of some runs, such as ``figure([a.history, b.history], ["DRFGT", "DRGTA"])``.
+def figure(
+    histories: Sequence[Columns], labels: Sequence[str] | None = None, **settings: Any
+) -> Figure:
+    """A figure of the histories of some runs, such as ``figure([a.history, b.history], ["DRFGT",
+    "DRGTA"])``.
 
     Parameters
     ----------
@@ -52,7 +56,8 @@ def figure(histories: Sequence[Columns], labels: Sequence[str] | None = None, **
     Raises
     ------
     InputError
-        As many labels as histories are needed, and all different; a metric that no run has; no matplotlib.
+        As many labels as histories are needed, and all different; a metric that no run has; no
+        matplotlib.
     """
     if labels is None:
         labels = [f"run {number + 1}" for number in range(len(histories))]
@@ -69,7 +74,8 @@ def _distinct(names: Sequence[str], runs: int, what: str = "run") -> Sequence[st
 
 
 def labels_of(configurations: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
-    """A label for each run, by its folder: the settings that differ between runs, and between runs of a method.
+    """A label for each run, by its folder: the settings that differ between runs, and between runs
+    of a method.
 
     Equal labels get their folders.
     """
@@ -106,8 +112,10 @@ def read_configuration(folder: str) -> Values:
     try:
         return load(str(path), config_bytes(str(path)))
     except OSError as error:
-        why = f"{error.strerror}; is {folder} the folder of a run? A comparison is drawn alone"
-        raise InputError(f"cannot read {path}: {why}") from None
+        raise InputError(
+            f"cannot read {path}: {error.strerror}; is {folder} the folder of a run? A "
+            "comparison is drawn alone"
+        ) from None
 
 
 def draw(
@@ -125,7 +133,8 @@ def draw(
     agents: AgentQuantity | None = None,
     html: str | None = None,
 ) -> str:
-    """Draw the histories of one run or several, a comparison, or the agents of one run on their graph, or write a report.
+    """Draw the histories of one run or several, a comparison, or the agents of one run on their
+    graph, or write a report.
 
     Parameters
     ----------
@@ -134,27 +143,31 @@ def draw(
     against
         The horizontal axis: by default iterations, or a panel for each cost of a comparison.
     out
-        The figure: .png, .svg or .pdf. By default history.png in the folder of a single run, or a comparison's
-        figure.png.
+        The figure: .png, .svg or .pdf. By default history.png in the folder of a single run, or a
+        comparison's figure.png.
     metrics
         Columns of the history, one panel each: a,b or a b.
     labels
-        Names of the runs, or of a comparison's methods, in the legend: a,b or a b. By default the settings that differ.
+        Names of the runs, or of a comparison's methods, in the legend: a,b or a b. By default the
+        settings that differ.
     x
         The scale of the horizontal axis: by default linear, of a comparison log.
     y
-        The scale of the vertical axis. Linear convergence is a straight line if y is log and x linear.
+        The scale of the vertical axis. Linear convergence is a straight line if y is log and x
+        linear.
     width
-        A paper's column (3.5 inches), or page (7.16 inches) with panels side by side. By default column, of a comparison
-        page.
+        A paper's column (3.5 inches), or page (7.16 inches) with panels side by side. By default
+        column, of a comparison page.
     guide
         Also draw the slope O(1/K), on two logarithmic axes.
     band
-        A comparison's band about its medians: range over the trials (the default), quartiles or none.
+        A comparison's band about its medians: range over the trials (the default), quartiles or
+        none.
     order
         A comparison's methods to draw, in this order: a,b or a b. By default all.
     agents
-        Draw the graph of one run instead, with agents coloured by this error of their final points (agents.png).
+        Draw the graph of one run instead, with agents coloured by this error of their final points
+        (agents.png).
     html
         Write a self-contained report into this file instead: curves, graphs, counts, settings.
 
@@ -166,18 +179,35 @@ def draw(
     if not folders:
         raise InputError("give the folder of at least one run, as in: decentorth plot runs/a")
     looks: Values = {"metrics": _words(metrics or [])}
-    curves = {"metrics": metrics, "x": x, "y": y != "log", "guide": guide, "against": against, "width": width}
+    curves = {
+        "metrics": metrics,
+        "x": x,
+        "y": y != "log",
+        "guide": guide,
+        "against": against,
+        "width": width,
+    }
     if len(folders) == 1 and any(Path(folders[0], name).exists() for name in (COMPARISON, DATA)):
         _refuse({"guide": guide, "agents": agents, "html": html}, "the folder of a comparison")
         log = "x" * (x != "linear") + "y" * (y == "log")
-        looks |= {"x": against, "log": log or "none", "band": band or "range", "width": width or "page"}
+        looks |= {
+            "x": against,
+            "log": log or "none",
+            "band": band or "range",
+            "width": width or "page",
+        }
         return _saved(_compared(folders[0], order, labels, **looks), out, folders[0], COMPARED)
     _refuse({"band": band, "order": order}, "runs, which are no comparison")
     if agents is not None:
         if len(folders) > 1:
             raise InputError("agents are drawn for one run at a time")
         _refuse({**curves, "labels": labels, "html": html}, "--agents, which draws a graph")
-        return _saved(plot_agents(folders[0], read_configuration(folders[0]), agents), out, folders[0], "agents.png")
+        return _saved(
+            plot_agents(folders[0], read_configuration(folders[0]), agents),
+            out,
+            folders[0],
+            "agents.png",
+        )
     folders = tuple(dict.fromkeys(folders))
     if out is None and html is None and len(folders) > 1:
         raise InputError("several runs go into one figure: say where with --out figure.pdf")
@@ -192,7 +222,9 @@ def draw(
         return html
     histories = {name: read_history(folder) for folder, name in by_folder.items()}
     looks |= {"x": x or "linear", "y": y, "against": against or "iterations", "guide": guide}
-    return _saved(plot_histories(histories, width=width or "column", **looks), out, folders[0], FIGURE)
+    return _saved(
+        plot_histories(histories, width=width or "column", **looks), out, folders[0], FIGURE
+    )
 
 
 def _saved(figure: Figure, out: str | None, folder: str, name: str) -> str:
@@ -202,8 +234,11 @@ def _saved(figure: Figure, out: str | None, folder: str, name: str) -> str:
     return path
 
 
-def _compared(folder: str, order: Sequence[str] | None, labels: Sequence[str] | None, **looks: Any) -> Figure:
-    """The figure of the comparison in a folder; ``labels`` are those of the methods that are drawn."""
+def _compared(
+    folder: str, order: Sequence[str] | None, labels: Sequence[str] | None, **looks: Any
+) -> Figure:
+    """The figure of the comparison in a folder; ``labels`` are those of the methods that are
+    drawn."""
     found = load_comparison(folder)
     drawn, names = [one.label for one in found.entries], {}
     if order is not None:

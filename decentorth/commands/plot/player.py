@@ -1,4 +1,5 @@
-"""A run played over its iterations in a browser: the agents' points, their graph and the curves, with a slider."""
+"""A run played over its iterations in a browser: the agents' points, their graph and the curves,
+with a slider."""
 
 from __future__ import annotations
 
@@ -73,8 +74,10 @@ def player(history: Columns, graph: nx.Graph[int]) -> str:
     panels = {"points": _caption(data), "graph": GRAPH, "curves": f"{', '.join(legend)}."}
     figures = []
     for name, text in panels.items():
-        drawn = f'<canvas class="{name}" role="img" aria-label="{name}"></canvas>'
-        figures.append(f"<figure>{drawn}<figcaption>{text}</figcaption></figure>")
+        figures.append(
+            f'<figure><canvas class="{name}" role="img" '
+            f'aria-label="{name}"></canvas><figcaption>{text}</figcaption></figure>'
+        )
     text = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return (
         f'<div class="player"><script type="application/json">{text}</script>'
@@ -137,13 +140,18 @@ def sentences(history: Columns, n: int) -> list[str]:
     said = [f"{n} agents took {rounds} rounds of messages; each sent {size(sent / n)}."]
     if "consensus_error" in history:
         apart = history["consensus_error"]
-        said.append(f"They disagreed by up to {apart.max():.2g}, and by {apart[-1]:.2g} at the end.")
+        said.append(
+            f"They disagreed by up to {apart.max():.2g}, and by {apart[-1]:.2g} at the end."
+        )
     last = []
     if "gradient_norm" in history:
         gradient = history["gradient_norm"]
-        fell = f"went from {gradient[0]:.2g} to {gradient[-1]:.2g}"
-        last.append(f"The gradient norm at their mean point {fell}.")
+        last.append(
+            f"The gradient norm at their mean point went from {gradient[0]:.2g} to "
+            f"{gradient[-1]:.2g}."
+        )
     if "error" in history:
-        error = f"{history['error'][-1]:.2g}"
-        last.append(f"That point is {error} from the solution of the pooled data.")
+        last.append(
+            f"That point is {history['error'][-1]:.2g} from the solution of the pooled data."
+        )
     return [*said, " ".join(last)]

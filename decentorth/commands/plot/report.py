@@ -1,4 +1,5 @@
-"""The report of runs: one HTML file with curves, graphs, counts and settings, which a browser shows without a network."""
+"""The report of runs: one HTML file with curves, graphs, counts and settings, which a browser shows
+without a network."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def write_report(path: str, runs: Mapping[str, tuple[str, Values]]) -> None:
     Raises
     ------
     InputError
-        The path is not a .html file that can be written, a folder's files cannot be read, or matplotlib is missing.
+        The path is not a .html file that can be written, a folder's files cannot be read, or
+        matplotlib is missing.
     """
     write_page(path, ", ".join(runs), _page(runs))
 
@@ -89,7 +91,8 @@ def _played(folder: str, configuration: Values, history: Columns) -> str:
 
 
 def _agents(folder: str, configuration: Values) -> str:
-    """The graph of a run, its agents coloured by their distances from the mean; or the reason why it is not drawn."""
+    """The graph of a run, its agents coloured by their distances from the mean; or the reason why
+    it is not drawn."""
     try:
         if int(configuration.get("agents") or 0) > DRAWN:
             raise InputError(f"A graph of more than {DRAWN} agents is not drawn.")

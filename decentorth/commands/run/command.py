@@ -1,8 +1,10 @@
-"""``python -m decentorth.run``: one run from the command line, in this process or, under ``mpirun``, on MPI ranks.
+"""``python -m decentorth.run``: one run from the command line, in this process or, under
+``mpirun``, on MPI ranks.
 
-Exit codes: 0 converged, all iterations done, or an objective said to have no minimum, 1 a fault, 2 bad input, 3 diverged or left
-the safety region, 4 not converged with ``--require-converged``, 130 interrupted (Ctrl-C), 141 standard output was closed,
-143 ended by SIGTERM, SIGHUP or SIGUSR2. `docs/running.md` says what each leaves.
+Exit codes: 0 converged, all iterations done, or an objective said to have no minimum, 1 a fault, 2
+bad input, 3 diverged or left the safety region, 4 not converged with ``--require-converged``, 130
+interrupted (Ctrl-C), 141 standard output was closed, 143 ended by SIGTERM, SIGHUP or SIGUSR2.
+`docs/running.md` says what each leaves.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     tokens
-        The arguments; by default those of this process, which from then on ignores SIGUSR1 where no run takes it.
+        The arguments; by default those of this process, which from then on ignores SIGUSR1 where no
+        run takes it.
     """
     if tokens is None and sys.platform != "win32":
         # it asks for a checkpoint, and nothing happens where none can be written

@@ -1,4 +1,5 @@
-"""The cost of a run before it is made: messages between ranks, bytes and memory, counted at the start and in one iteration."""
+"""The cost of a run before it is made: messages between ranks, bytes and memory, counted at the
+start and in one iteration."""
 
 from __future__ import annotations
 
@@ -41,13 +42,17 @@ def report(run: Run) -> list[str]:
             steps = "steps       chosen from the data when the run begins"
         more = {"state": held(second), "data": held(other.problem)}
         memory = extrapolated(run, sizes, memory, more)
-    sent = f"{network.rounds} rounds, {network.messages} messages, {size(network.bytes)}"
-    lines = [steps, f"set-up      {sent}"]
+    lines = [
+        steps,
+        f"set-up      {network.rounds} rounds, {network.messages} messages, {size(network.bytes)}",
+    ]
     links, tree = network.W.nnz - network.n_agents, False
     if Declared.of(run.algorithm).counts == "activations":  # its first step may be the whole run
         payload = state.agents.message_bytes
-        mean = f"{links / network.n_agents:.3g} messages on average"
-        lines.append(f"activation  no round, {mean}, {size(payload)} to each neighbour")
+        lines.append(
+            f"activation  no round, {links / network.n_agents:.3g} messages on average, "
+            f"{size(payload)} to each neighbour"
+        )
     else:
         words, payload, tree = _iteration(run, states, links)
         lines.append(words)
@@ -61,7 +66,8 @@ def report(run: Run) -> list[str]:
 
 
 def _iteration(run: Run, states: Iterator[object], links: int) -> tuple[str, int, bool]:
-    """The messages of an iteration in words, the bytes of each, and True if they go along a tree."""
+    """The messages of an iteration in words, the bytes of each, and True if they go along a
+    tree."""
     network = run.network
     before = np.array([network.rounds, network.messages, network.bytes])
     with np.errstate(over="ignore", invalid="ignore"):
@@ -73,8 +79,11 @@ def _iteration(run: Run, states: Iterator[object], links: int) -> tuple[str, int
     along = f"{size(payload)} along each directed edge"
     if tree:
         along = "two along each edge of a tree"
-    counts = f"{rounds} rounds, {messages} messages between agents, {size(sent)}"
-    return f"iteration   {counts} ({along})", payload, tree
+    return (
+        f"iteration   {rounds} rounds, {messages} messages between agents, {size(sent)} ({along})",
+        payload,
+        tree,
+    )
 
 
 def _ranks(run: Run, every: Sequence[Mapping[str, int]], payload: int, tree: bool) -> Iterator[str]:
@@ -92,8 +101,10 @@ def _ranks(run: Run, every: Sequence[Mapping[str, int]], payload: int, tree: boo
         if spread:
             whose = "a share of the samples"
             wire = f"a sum of {size(run.x0.nbytes)} for each gradient"
-        memory = f"state {size(used['state'])}, data {size(used['data'])}"
-        yield f"rank {rank:<6d} {whose}, {memory}; sends {wire}"
+        yield (
+            f"rank {rank:<6d} {whose}, state {size(used['state'])}, data {size(used['data'])}; "
+            f"sends {wire}"
+        )
 
 
 def extrapolated(run: Run, outline: Outline, few: Bytes, more: Bytes) -> Bytes:

@@ -1,4 +1,5 @@
-"""A run from the settings of a command line: it is set up, solved and recorded, its results are saved, and its end is reported."""
+"""A run from the settings of a command line: it is set up, solved and recorded, its results are
+saved, and its end is reported."""
 
 from __future__ import annotations
 
@@ -28,7 +29,14 @@ from ...records.figures import check_matplotlib
 from ...records.files import refuse_existing, refuse_foreign
 from ...records.progress import SettingUp, Steps
 from ...records.saved_runs import read_start
-from ...running.checkpoint import ENDINGS, FOLDER, CheckpointError, Checkpoints, PendingSignals, Resumed
+from ...running.checkpoint import (
+    ENDINGS,
+    FOLDER,
+    CheckpointError,
+    Checkpoints,
+    PendingSignals,
+    Resumed,
+)
 from ...running.metrics import AgentErrors
 from ...running.options import Limits, Place
 from ...settings import Settings, Values, settings, values
@@ -84,8 +92,10 @@ def _check_early(settings: RunSettings, communicator: Communicator) -> None:
     if settings.spread_samples is None:
         ranks = communicator.size
         if settings.agents == 1 < ranks:
-            remedy = f"spread its samples over them with --spread-samples {ranks} or more"
-            raise InputError(f"{ranks} ranks for one agent: start one rank, or {remedy}")
+            raise InputError(
+                f"{ranks} ranks for one agent: start one rank, or spread its samples over them "
+                f"with --spread-samples {ranks} or more"
+            )
         even_bounds(settings.agents, ranks)
     if communicator.rank > 0:
         return
@@ -114,7 +124,8 @@ class Execution:
         }
 
     def execute(self, lines: list[str]) -> int:
-        """Solve the run, print ``lines`` before it and how it ends after it, and save it; the exit code."""
+        """Solve the run, print ``lines`` before it and how it ends after it, and save it; the exit
+        code."""
         output, communicator = self.output, self.run.collective.communicator
         if self.settings.resume is not None:
             lines += self._resume(self.settings.resume)
@@ -141,8 +152,10 @@ class Execution:
         with _refusing((CheckpointError,)), SettingUp(prints):
             self.resumed = resumed = self.run.resume(path)
         if resumed.state.k > settings.iterations:
-            limit = f"--{Declared.of(self.configuration.algorithm).counts} {settings.iterations}"
-            raise InputError(f"{resumed.path} is beyond {limit}: give more than {resumed.state.k}")
+            raise InputError(
+                f"{resumed.path} is beyond --{Declared.of(self.configuration.algorithm).counts} "
+                f"{settings.iterations}: give more than {resumed.state.k}"
+            )
         self.facts["resumed_from"] = str(resumed.path)
         yield f"resumed     from {resumed.path}"
         yield from (f"lost        {Loss(*loss)}" for loss in resumed.losses)
@@ -238,7 +251,8 @@ def shared(given: RunSettings, base: type[Settings]) -> Values:
 
 
 def made(configuration: Configuration, comm: Communicator, sized: bool = False) -> tuple[Run, str]:
-    """The run, and where its network comes from; ``sized`` takes a few random samples where the sizes of the data are known."""
+    """The run, and where its network comes from; ``sized`` takes a few random samples where the
+    sizes of the data are known."""
     given = configuration.run
     problem = together(comm, lambda: _problem(configuration))
     with _refusing():
@@ -257,7 +271,8 @@ def made(configuration: Configuration, comm: Communicator, sized: bool = False) 
 
 
 def exit_code(result: Result, require_converged: bool, ended_by: int) -> int:
-    """The exit code of a run that has ended; ``ended_by`` is the signal that ended it, 0 for none."""
+    """The exit code of a run that has ended; ``ended_by`` is the signal that ended it, 0 for
+    none."""
     if result.status in ("diverged", "left_safe_region"):
         return RUNAWAY
     if ended_by == signal.SIGINT:
@@ -270,7 +285,8 @@ def exit_code(result: Result, require_converged: bool, ended_by: int) -> int:
 
 
 def stopping_rule(settings: RunSettings) -> Rule | None:
-    """All tolerances that are given must hold; the time limit and the objective's floor each end a run by themselves."""
+    """All tolerances that are given must hold; the time limit and the objective's floor each end a
+    run by themselves."""
     tolerances: dict[Callable[[float], Rule], float | None] = {
         stopping.GradientNorm: settings.gradient_tolerance,
         partial(stopping.GradientNorm, relative=True): settings.relative_gradient_tolerance,
@@ -299,13 +315,16 @@ def _problem(configuration: Configuration) -> object:
     blocks = settings.spread_samples
     if settings.split == "features":
         if not hasattr(made, "features"):
-            repair = "take --problem pca, lda or cca"
-            raise InputError(f"{settings.problem} cannot split features: {repair}")
+            raise InputError(
+                f"{settings.problem} cannot split features: take --problem pca, lda or cca"
+            )
         return made.features(settings.agents, settings.seed)
     if blocks is None:
         return made.problem(settings.agents, settings.seed)
     try:
         return Spread(getattr(made, "in_blocks", made.problem)(blocks, settings.seed))
     except ValueError as error:
-        why = f"cannot be had in {blocks} blocks, as if of {blocks} agents: {error}"
-        raise InputError(f"{settings.problem} {why}") from error
+        raise InputError(
+            f"{settings.problem} cannot be had in {blocks} blocks, as if of {blocks} agents: "
+            f"{error}"
+        ) from error

@@ -94,8 +94,10 @@ class RunOutput:
             except OSError as error:
                 if not self._full:
                     self._full = True
-                    waits = "the run continues, and its rows wait for room on the disk"
-                    complain(f"decentorth: {one_line(error)}; {waits}")
+                    complain(
+                        f"decentorth: {one_line(error)}; the run continues, and its rows wait "
+                        "for room on the disk"
+                    )
         if self._progress is not None:
             show_row(self._progress, row)
 
@@ -149,7 +151,8 @@ class RunOutput:
         return ""
 
     def _others(self) -> Iterator[RunFolder]:
-        """The folders that are tried next: one at the same path if it was removed, then one for temporary files."""
+        """The folders that are tried next: one at the same path if it was removed, then one for
+        temporary files."""
         path, config = str(self._settings.out), self._configuration.yaml()
         checkpoints = self._settings.checkpoint_every is not None
         if self.folder is not None and self.folder.removed:
@@ -189,8 +192,13 @@ class RunOutput:
         if result.agreement is not None:
             facts.append(("agreeing", taken(result)))
         if result.drifted:
-            drift = f"{row.values['tracking_error']:.2g} (tracking_error)"
-            facts.append(("drift", f"the mean of the trackers drifted by {drift}"))
+            facts.append(
+                (
+                    "drift",
+                    f"the mean of the trackers drifted by {row.values['tracking_error']:.2g} "
+                    "(tracking_error)",
+                )
+            )
         if result.losses:
             facts.append(("lost", "; ".join(map(str, result.losses))))
         facts += [("certificate", certificate)] * bool(certificate)
@@ -272,8 +280,11 @@ def check_recorder(place: str) -> None:
         raise InputError(f"--record {place} cannot be used: {one_line(error)}") from error
 
 
-def opening(configuration: Configuration, run: Run, origin: str, agreement: Agreement | None) -> Iterator[str]:
-    """The first lines of a run: problem, network (whose graph and rule are ``origin``), channel, rule of stopping and algorithm."""
+def opening(
+    configuration: Configuration, run: Run, origin: str, agreement: Agreement | None
+) -> Iterator[str]:
+    """The first lines of a run: problem, network (whose graph and rule are ``origin``), channel,
+    rule of stopping and algorithm."""
     given, network = configuration.run, run.network
     sides = f"x is {shape(run.problem.shape)}"
     about = [*_listed(configuration.problem), f"seed {given.seed}", sides]
@@ -296,7 +307,8 @@ def opening(configuration: Configuration, run: Run, origin: str, agreement: Agre
 
 
 def _ranks(run: Run, blocks: int | None) -> list[str]:
-    """The ranks of a run, and the agents or the ``blocks`` of samples that they have; nothing for one process of all agents."""
+    """The ranks of a run, and the agents or the ``blocks`` of samples that they have; nothing for
+    one process of all agents."""
     ranks, sizes = run.collective.size, np.diff(run.network.bounds)
     where = f"over {ranks} ranks"
     if ranks == 1:
@@ -324,16 +336,21 @@ def _cautions(name: str, problem: str, run: Run) -> Iterator[str]:
     declared, constraint = Declared.of(run.algorithm), run.problem.constraint
     if nonsmooth(run.problem) and not declared.nonsmooth:
         made_for_it = "rssm" if run.network.n_agents == 1 else "drsm"
-        near = f"with steps that do not shrink {name} stops near the answer"
-        yield f"{problem} is not differentiable: {near}; {made_for_it} is made for it"
+        yield (
+            f"{problem} is not differentiable: with steps that do not shrink {name} stops near the "
+            f"answer; {made_for_it} is made for it"
+        )
     free = declared.penalty == 0.0 and not declared.requires_set
     if free and constraint.feasibility(0.0 * run.start[None])[0] > 0.0:
-        leaves = f"{name} does not keep points on {constraint!r}, and they may leave it for good"
-        yield f"{leaves}: use it as a baseline without the constraint"
+        yield (
+            f"{name} does not keep points on {constraint!r}, and they may leave it for good: use "
+            "it as a baseline without the constraint"
+        )
 
 
 def _listed(entry: object) -> list[str]:
-    """The settings of a problem or a method that are not its defaults, and always its data and its step size."""
+    """The settings of a problem or a method that are not its defaults, and always its data and its
+    step size."""
     known, given = settings(type(entry)), vars(entry)
     chosen = [name for name in known if given[name] != known[name].default]
     shown = {*chosen, "data", "step_size"}

@@ -41,23 +41,28 @@ def _replay(words: Sequence[str], communicator: Communicator) -> int:
     if path.startswith("-"):
         raise InputError("give the log first, as in: decentorth replay run.log --plugin FILE.py")
     if flags and not flags[0].startswith("--plugin"):
-        known = "a log and --plugin alone, since the log has the run's settings"
-        raise InputError(f"replay takes {known}, got {flags[0]!r:.80}")
+        raise InputError(
+            "replay takes a log and --plugin alone, since the log has the run's settings, got "
+            f"{flags[0]!r:.80}"
+        )
     header = together(communicator, lambda: _header(path))
     saved = {**header["settings"], "log": None, "schedule": path}
     configuration = together(communicator, partial(_resolved, path, flags, saved))
     run, origin = made(configuration, communicator)
-    count = f"{configuration.algorithm.activations} activations of {run.network.n_agents} agents"
-    say(f"replays     {configuration.run.problem} on {origin}, {count}")
+    say(
+        f"replays     {configuration.run.problem} on {origin}, "
+        f"{configuration.algorithm.activations} activations of {run.network.n_agents} agents"
+    )
     try:
         result = run.solve(Options(rows=2))
     except REFUSALS as error:
         raise InputError(one_line(error)) from error
     here, there = result.iterates_sha256, header.get("iterates_sha256")
     if here != there:
-        hashes = f"iterates_sha256 is {here} here, and {there!r:.80} there"
-        hint = "give the same data, on the same type of machine"
-        complain(f"decentorth: the iterates differ from those of {path}: {hashes}; {hint}")
+        complain(
+            f"decentorth: the iterates differ from those of {path}: iterates_sha256 is {here} "
+            f"here, and {there!r:.80} there; give the same data, on the same type of machine"
+        )
         return FAULT
     names = ("gradient_norm", "consensus_rms", "feasibility")
     measured = ", ".join(f"{name} {result.row.values[name]:.3g}" for name in names)
@@ -67,8 +72,10 @@ def _replay(words: Sequence[str], communicator: Communicator) -> int:
 def _header(path: str) -> Json:
     header = read(path).header
     if not (type(header.get("settings")) is dict and header["settings"]):
-        hint = f"solve its problem with AsynchronousDRFGT(schedule={path!r})"
-        raise ValueError(f"{path} was written in Python, without settings: {hint}")
+        raise ValueError(
+            f"{path} was written in Python, without settings: solve its problem with "
+            f"AsynchronousDRFGT(schedule={path!r})"
+        )
     return header
 
 

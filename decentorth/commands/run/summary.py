@@ -37,7 +37,8 @@ def summarize(configuration: Configuration, result: Result, facts: Facts) -> Fac
 
 
 def _channel(configuration: Configuration, result: Result) -> Facts:
-    """The faulty channel, and its effect on the mean of the trackers: kept equal to the mean of the tracked fields, or drifted."""
+    """The faulty channel, and its effect on the mean of the trackers: kept equal to the mean of the
+    tracked fields, or drifted."""
     channel = configuration.run.bad_channel
     if channel is None:
         return {}
@@ -47,7 +48,8 @@ def _channel(configuration: Configuration, result: Result) -> Facts:
 
 
 def _agreement(agreement: Agreement | None) -> Facts:
-    """The result and the cost of the agents' max-consensus; the cost is contained in the counts of the run."""
+    """The result and the cost of the agents' max-consensus; the cost is contained in the counts of
+    the run."""
     if agreement is None:
         return {}
     facts: Facts = {"every": agreement.every, "rounds_each": agreement.exchanges}
@@ -59,9 +61,10 @@ def _agreement(agreement: Agreement | None) -> Facts:
 
 def in_words(agreement: Agreement) -> str:
     """Describe the rule by which the agents decide to stop, for the opening lines."""
-    largest = f"their largest {', '.join(agreement.quantities)}"
-    rounds = f"{agreement.exchanges} rounds every {agreement.every} iterations"
-    return f"agents agree on {largest}: {rounds}"
+    return (
+        f"agents agree on their largest {', '.join(agreement.quantities)}: {agreement.exchanges} "
+        f"rounds every {agreement.every} iterations"
+    )
 
 
 def taken(result: Result) -> str:
@@ -69,9 +72,10 @@ def taken(result: Result) -> str:
     if result.agreement is None or result.agreement.exchanges == 0:
         return "no message"
     tally, network = result.agreement.tally, result.network
-    rounds = f"{tally.rounds} of {network.rounds} rounds"
-    messages = f"{tally.messages} of {network.messages} messages"
-    return f"{rounds}, {messages}, {size(tally.bytes)} of {size(network.bytes)}"
+    return (
+        f"{tally.rounds} of {network.rounds} rounds, {tally.messages} of {network.messages} "
+        f"messages, {size(tally.bytes)} of {size(network.bytes)}"
+    )
 
 
 def sent_in_words(rows: Sequence[Sent]) -> Iterator[tuple[str, str]]:
@@ -101,8 +105,8 @@ def mixing_words(network: Network) -> str:
 
 
 def _mixing(network: Network) -> dict[str, float]:
-    """Eigenvalues of W, those and the gain of directed weights, or the factor by which one period of a sequence reduces the
-    consensus error; nothing where they take too long."""
+    """Eigenvalues of W, those and the gain of directed weights, or the factor by which one period
+    of a sequence reduces the consensus error; nothing where they take too long."""
     if network.sequence is None and not network.directed:
         second, smallest = network.spectrum
         sigma, gap = max(second, -smallest), min(1.0 - second, 1.0 + smallest)

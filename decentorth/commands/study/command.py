@@ -1,4 +1,5 @@
-"""The command ``python -m decentorth study spectral|consensus|drfgt``: a study from the command line.
+"""The command ``python -m decentorth study spectral|consensus|drfgt``: a study from the command
+line.
 
 Exit codes: 0 done, 1 a trial failed, 2 bad input, 130 interrupted (start it again to continue).
 """
@@ -95,6 +96,8 @@ def _make(study: Study, asked: StudySettings) -> None:
         save(study.figure(rows), picture)
         lines = [*study.conclusions(rows), str(path), str(picture)]
     except KeyError as error:
-        raise InputError(f"{path} lacks the column {error}: choose another --out, or remove it") from None
+        raise InputError(
+            f"{path} lacks the column {error}: choose another --out, or remove it"
+        ) from None
     if not asked.quiet:
         say("\n".join(lines))

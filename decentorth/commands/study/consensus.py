@@ -1,7 +1,7 @@
 """The consensus study: the convergence of plain averaging, against sigma_W^k.
 
-Gaussian vectors of length 8, one for each agent, are averaged by `Network.mix`; ``error`` is ||x_k - xbar|| / ||x_0 - xbar||. It
-never exceeds sigma^k, and its asymptotic rate is sigma.
+Gaussian vectors of length 8, one for each agent, are averaged by `Network.mix`; ``error`` is
+||x_k - xbar|| / ||x_0 - xbar||. It never exceeds sigma^k, and its asymptotic rate is sigma.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _COLUMNS = 8
 
 
 def trials(full: bool, seed: int) -> list[Trial]:
-    """The trials: families times weights times seeds, with 64 agents (in full also 256, and three seeds)."""
+    """The trials: families times weights times seeds, with 64 agents (in full also 256, and three
+    seeds)."""
     seeds = range(seed, seed + 1 + 2 * full)
     return grid(n=(64, 256)[: 1 + full], family=FAMILIES, weights=RULES, seed=seeds)
 

@@ -1,13 +1,16 @@
-"""The DRFGT study: iterations, rounds and bytes to a tolerance against the gap, and the linear rate against its prediction.
+"""The DRFGT study: iterations, rounds and bytes to a tolerance against the gap, and the linear rate
+against its prediction.
 
-Three problems on each graph and rule of weights. ``quadratic``: f_i(x) = h_i x^2/2 with curvatures h_i evenly spaced from 0.2 to
-1.8 in agent order, on R, where DRFGT is gradient tracking; the step is the one with the best predicted rate. ``pca`` and
-``procrustes``: Gaussian data of 20 rows an agent in dimension 6, two columns, automatic steps; the rate is predicted from the
-agents' linearised landing fields at the solution.
+Three problems on each graph and rule of weights. ``quadratic``: f_i(x) = h_i x^2/2 with curvatures
+h_i evenly spaced from 0.2 to 1.8 in agent order, on R, where DRFGT is gradient tracking; the step
+is the one with the best predicted rate. ``pca`` and ``procrustes``: Gaussian data of 20 rows an
+agent in dimension 6, two columns, automatic steps; the rate is predicted from the agents'
+linearised landing fields at the solution.
 
-Columns: ``iterations``, ``rounds`` and ``bytes`` to ||Lambda(xbar)|| <= 1e-6 times its first value and a consensus error (root mean
-square) of at most 1e-6; ``measured`` and ``predicted`` linear rates; ``bound``: the iterations after which Theorem IV.7 of paper
-004 guarantees ||Lambda(xbar)|| for some iterate, with the step ``guaranteed``.
+Columns: ``iterations``, ``rounds`` and ``bytes`` to ||Lambda(xbar)|| <= 1e-6 times its first value
+and a consensus error (root mean square) of at most 1e-6; ``measured`` and ``predicted`` linear
+rates; ``bound``: the iterations after which Theorem IV.7 of paper 004 guarantees ||Lambda(xbar)||
+for some iterate, with the step ``guaranteed``.
 """
 
 from __future__ import annotations
@@ -48,12 +51,14 @@ _ROWS, _DIMENSION, _RANK = 20, 6, 2
 _LIMIT = 40_000
 _ZERO = 1e-6
 _ENDS = {"quadratic": (1e-160, 0.4), "pca": (1e-12, 0.75), "procrustes": (1e-12, 0.75)}
-"""The norm of the trackers, relative to the first one, at which a run ends; and the share of a run's digits after which the linear
-rate is measured: long enough to even out beats, late enough to be linear."""
+"""The norm of the trackers, relative to the first one, at which a run ends; and the share of a
+run's digits after which the linear rate is measured: long enough to even out beats, late enough to
+be linear."""
 
 
 def trials(full: bool, seed: int) -> list[Trial]:
-    """The trials: problems times families times weights, with 16 agents (in full also 36, both orders, and two seeds)."""
+    """The trials: problems times families times weights, with 16 agents (in full also 36, both
+    orders, and two seeds)."""
     sizes, orders, seeds = (16, 36)[: 1 + full], ORDERS[: 1 + full], range(seed, seed + 1 + full)
     cases = {"n": sizes, "problem": PROBLEMS, "family": FAMILIES, "weights": RULES}
     made = grid(**cases, order=orders, seed=seeds)
@@ -86,11 +91,13 @@ Counts = tuple[int, int, int]
 
 
 def drive(run: Run, floor: float, *, centred: bool) -> tuple[Any, Counts | None, Array]:
-    """Iterate until the trackers have shrunk to ``floor`` and the tolerance is reached, or the limit.
+    """Iterate until the trackers have shrunk to ``floor`` and the tolerance is reached, or the
+    limit.
 
-    The result is the last state; the iterations, rounds and bytes to the tolerance; and the norms of all agents' trackers,
-    ``(k + 1,)``. ``centred`` restores in each iteration the trackers' mean to that of the landing fields, from which it drifts by
-    rounding: a run towards zero then converges without end, where it would stop near 1e-16.
+    The result is the last state; the iterations, rounds and bytes to the tolerance; and the norms
+    of all agents' trackers, ``(k + 1,)``. ``centred`` restores in each iteration the trackers' mean
+    to that of the landing fields, from which it drifts by rounding: a run towards zero then
+    converges without end, where it would stop near 1e-16.
     """
     problem, network = run.problem, run.network
     trackers: list[float] = []
@@ -118,7 +125,8 @@ def length(fields: Array) -> float:
 
 
 def measured_rate(trackers: Array, floor: float, window: float) -> float | None:
-    """The linear rate over the last digits of a run that reached its floor; None for others and after too few iterations."""
+    """The linear rate over the last digits of a run that reached its floor; None for others and
+    after too few iterations."""
     digits = np.log(np.maximum(trackers, np.finfo(np.float64).tiny) / trackers[0])
     start = int(np.argmax(digits <= window * digits[-1]))
     end = len(digits) - 1
@@ -161,7 +169,8 @@ def run(trial: Trial) -> list[Row]:
 
 
 def predict(name: str, problem: Any, W: Weights, state: Any, order: Any) -> float | None:
-    """The linear rate in theory: from the curvatures, or from the linearisation at the solution near the end of the run.
+    """The linear rate in theory: from the curvatures, or from the linearisation at the solution
+    near the end of the run.
 
     None where the run did not come near a solution.
     """
@@ -175,7 +184,8 @@ def predict(name: str, problem: Any, W: Weights, state: Any, order: Any) -> floa
 
 
 def guarantee(run: Run, state: Observed, spectrum: tp.MixingSpectrum) -> tuple[float, float]:
-    """The guaranteed step of paper 004 and the iterations after which it guarantees the tolerance for some iterate."""
+    """The guaranteed step of paper 004 and the iterations after which it guarantees the tolerance
+    for some iterate."""
     problem, n = run.problem, run.problem.n_agents
     penalty = float(state.penalty.mean())
     c = constants(problem, min(spectrum.sigma, 1.0), spectrum.lambda_min, penalty, EPS)
@@ -189,7 +199,8 @@ def guarantee(run: Run, state: Observed, spectrum: tp.MixingSpectrum) -> tuple[f
 def deviation(rows: DataFrame) -> Series:
     """The relative differences of the measured iterations per digit from the predicted ones.
 
-    NaN where nothing was measured, or the rate is zero up to rounding (the complete graph, adapt-then-combine).
+    NaN where nothing was measured, or the rate is zero up to rounding (the complete graph,
+    adapt-then-combine).
     """
     slow = rows["predicted"].between(_ZERO, 1.0, inclusive="neither") & (rows["measured"] < 1.0)
     rates = rows[["measured", "predicted"]].where(slow)
@@ -198,7 +209,8 @@ def deviation(rows: DataFrame) -> Series:
 
 @style()
 def figure(rows: DataFrame) -> Figure:
-    """The figure of measured and predicted iterations against the gap for each problem, and of measured against predicted rates."""
+    """The figure of measured and predicted iterations against the gap for each problem, and of
+    measured against predicted rates."""
     drawn, (axes,) = panels(1, len(PROBLEMS) + 1, (14.0, 3.9))
     shapes = dict(zip(RULES, ("full", "none", "left"), strict=True))
     first, points_only = rows[rows["order"] == ORDERS[0]], {"linewidth": 0.0}
@@ -227,7 +239,10 @@ def figure(rows: DataFrame) -> Figure:
 
 def conclusions(rows: DataFrame) -> Iterator[str]:
     """The lines that compare prediction with measurement, and iterations with the gap."""
-    yield ("runs, those short of the tolerance, how far the rate and the iterations per digit are off, bound over iterations:")
+    yield (
+        "runs, those short of the tolerance, how far the rate and the iterations per digit are "
+        "off, bound over iterations:"
+    )
     compared = rows.assign(
         short=rows["iterations"].isna(),
         off=(rows["measured"] - rows["predicted"]).abs(),
@@ -239,8 +254,10 @@ def conclusions(rows: DataFrame) -> Iterator[str]:
     cases = rows.fillna({"iterations": math.inf}).groupby(case, sort=False)
     fewest, widest = cases["iterations"].idxmin(), cases["gap"].idxmax()
     chosen = {"fewest": fewest, "widest": widest, "both": fewest[fewest == widest]}
-    those = "in which a rule needs the fewest iterations, has the widest gap, or both"
-    yield f"of {len(fewest)} cases those {those}:"
+    yield (
+        f"of {len(fewest)} cases those in which a rule needs the fewest iterations, has the "
+        "widest gap, or both:"
+    )
     rules = {name: rows["weights"][index].value_counts() for name, index in chosen.items()}
     counts = {name: number.reindex(RULES, fill_value=0) for name, number in rules.items()}
     yield table(counts["fewest"].to_frame().assign(**counts).reset_index(), ("weights", *counts))

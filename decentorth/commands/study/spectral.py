@@ -1,7 +1,9 @@
-"""The spectral study: sigma, gap, degree, diameter and bytes of every family of graphs, over the number of agents.
+"""The spectral study: sigma, gap, degree, diameter and bytes of every family of graphs, over the
+number of agents.
 
-Bytes are those of one round of DRFGT's messages at the size of paper 004's experiment: x and y, 50 x 20 each, along every directed
-edge. ``rounds_per_decade`` is log(1/10) / log(sigma), the rounds of plain averaging per factor of ten.
+Bytes are those of one round of DRFGT's messages at the size of paper 004's experiment: x and y,
+50 x 20 each, along every directed edge. ``rounds_per_decade`` is log(1/10) / log(sigma), the rounds
+of plain averaging per factor of ten.
 """
 
 from __future__ import annotations
@@ -69,7 +71,8 @@ def run(trial: Trial) -> list[Row]:
 
 @style()
 def figure(rows: DataFrame) -> Figure:
-    """The figure of gap, diameter, and bytes to average by a factor of ten, over n, with Metropolis weights."""
+    """The figure of gap, diameter, and bytes to average by a factor of ten, over n, with Metropolis
+    weights."""
     drawn, (axes,) = panels(1, 3, (10.5, 3.9))
     drawn.suptitle("Metropolis weights", fontsize=8)
     for family, found in rows[rows["weights"] == "metropolis"].groupby("family", sort=False):

@@ -1,4 +1,5 @@
-"""The trials of a study in parallel processes, and its CSV file, which always holds the rows of complete trials."""
+"""The trials of a study in parallel processes, and its CSV file, which always holds the rows of
+complete trials."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def grid(**axes: Iterable[object]) -> list[Trial]:
 
 
 def kept(path: Path, key: list[str]) -> dict[Key, DataFrame]:
-    """The rows of each trial in a file, as text; InputError for a file without the columns ``key`` of trials."""
+    """The rows of each trial in a file, as text; InputError for a file without the columns ``key``
+    of trials."""
     if not path.exists():
         return {}
     try:
@@ -70,17 +72,22 @@ def kept(path: Path, key: list[str]) -> dict[Key, DataFrame]:
 Advance = Callable[[Trial], None]
 
 
-def sweep(study: Study, trials: Sequence[Trial], path: Path, workers: int, advance: Advance) -> DataFrame:
-    """Run the trials that the file at ``path`` lacks, calling ``advance`` after each, in their order; return all rows.
+def sweep(
+    study: Study, trials: Sequence[Trial], path: Path, workers: int, advance: Advance
+) -> DataFrame:
+    """Run the trials that the file at ``path`` lacks, calling ``advance`` after each, in their
+    order; return all rows.
 
-    Raises InputError when the file holds other trials, or is not of this study; RuntimeError when a trial failed, with its name.
+    Raises InputError when the file holds other trials, or is not of this study; RuntimeError when a
+    trial failed, with its name.
     """
     names = [named(trial) for trial in trials]
     done = kept(path, list(trials[0]))
     if others := done.keys() - set(names):
-        example = f"as {', '.join(min(others))} (another --seed?)"
-        other = f"{len(others)} trials that this study would not make, {example}"
-        raise InputError(f"{path} holds {other}: {_REPAIR}")
+        raise InputError(
+            f"{path} holds {len(others)} trials that this study would not make, as "
+            f"{', '.join(min(others))} (another --seed?): {_REPAIR}"
+        )
     missing = [trial for name, trial in zip(names, trials, strict=True) if name not in done]
     for trial, rows in zip(missing, results(study.run, missing, workers, describe), strict=True):
         done[named(trial)] = pd.DataFrame(rows, dtype=object)

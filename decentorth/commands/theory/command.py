@@ -1,7 +1,8 @@
-"""The command ``python -m decentorth theory``: every constant of paper 004 for a problem and a graph, beside practical steps.
+"""The command ``python -m decentorth theory``: every constant of paper 004 for a problem and a
+graph, beside practical steps.
 
-The flags are those of ``python -m decentorth.run`` for the problem, the network and the algorithm, and those of
-`TheorySettings`; the safety region is the ``eps`` of DRFGT.
+The flags are those of ``python -m decentorth.run`` for the problem, the network and the algorithm,
+and those of `TheorySettings`; the safety region is the ``eps`` of DRFGT.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ class TheorySettings(Settings):
     Parameters
     ----------
     measure : int
-        Also run this many iterations with the practical and with the guaranteed step, and print the measured values
-        beside the bounds.
+        Also run this many iterations with the practical and with the guaranteed step, and print the
+        measured values beside the bounds.
     """
 
     measure: Count | None = None
@@ -39,15 +40,23 @@ class TheoryForm(Command):
 
     program = "decentorth theory"
     summary = (
-        "Print the constants and guaranteed steps of paper 004, for a smooth problem on the Stiefel manifold, a network and a "
-        "step of DRFGT. The settings are those of decentorth run."
+        "Print the constants and guaranteed steps of paper 004, for a smooth problem on the "
+        "Stiefel manifold, a network and a step of DRFGT. The settings are those of decentorth "
+        "run."
     )
-    own: ClassVar = {name: Command.own[name] for name in ("problem", "seed", "algorithm", *NETWORK, "plugin", "config")}
+    own: ClassVar = {
+        name: Command.own[name]
+        for name in ("problem", "seed", "algorithm", *NETWORK, "plugin", "config")
+    }
     output = ("config",)
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.file = {name: value for name, value in self.file.items() if name in self.own or name not in Command.own}
+        self.file = {
+            name: value
+            for name, value in self.file.items()
+            if name in self.own or name not in Command.own
+        }
         self.groups = {"Theory": settings(TheorySettings), **self.groups}
 
 

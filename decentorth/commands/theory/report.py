@@ -37,8 +37,10 @@ def table(c: Constants, step: float, name: str) -> Iterator[str]:
         if field != "smoothness_quadratic" or c.kind != "sampled":
             yield f"{symbol:<15} {getattr(c, field):<10.4g} {meaning}"
     guaranteed, stable = step / c.guaranteed, step / c.stable
-    compared = f"{guaranteed:.2g} times the guaranteed, {stable:.2g} times alpha_stable"
-    yield f"{'practical':<15} {step:<10.4g} {name}: {compared}"
+    yield (
+        f"{'practical':<15} {step:<10.4g} {name}: {guaranteed:.2g} times the guaranteed, "
+        f"{stable:.2g} times alpha_stable"
+    )
     yield f"(sup ||G|| and s {_KINDS[c.kind]})"
 
 
@@ -59,14 +61,18 @@ def beside(measured: Measured, step: float, *, guaranteed: bool) -> Iterator[str
 
 
 def report(configuration: Configuration, iterations: int | None) -> Iterator[str]:
-    """The lines for one configuration; ValueError for an algorithm other than DRFGT, and a problem that is not the paper's."""
+    """The lines for one configuration; ValueError for an algorithm other than DRFGT, and a problem
+    that is not the paper's."""
     settings, method = configuration.run, configuration.algorithm
     n, seed = settings.agents, settings.seed
     if type(method) is not DRFGT:
-        raise InputError(f"paper 004 is about drfgt, not {settings.algorithm}; leave --algorithm out")
+        raise InputError(
+            f"paper 004 is about drfgt, not {settings.algorithm}; leave --algorithm out"
+        )
     if is_sequence_name(settings.topology):
-        repair = "take a graph, such as --topology ring"
-        raise InputError(f"paper 004 is not about a time-varying network: {repair}")
+        raise InputError(
+            "paper 004 is not about a time-varying network: take a graph, such as --topology ring"
+        )
     with SettingUp(True):
         W, origin = wiring.make(settings)
 

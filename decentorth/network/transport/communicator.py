@@ -1,4 +1,5 @@
-"""Communication between processes: the contract of a communicator, and the communicator of a single process."""
+"""Communication between processes: the contract of a communicator, and the communicator of a single
+process."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from ...protocols import Array
 Links: TypeAlias = Sequence[tuple[int, Array]]
 """Ranks, and the buffers that go to them or come from them."""
 Exchange = Callable[[], None]
-"""A repeated exchange of the same buffers: it receives and sends, and returns when both are complete."""
+"""A repeated exchange of the same buffers: it receives and sends, and returns when both are
+complete."""
 
 
 @runtime_checkable
@@ -42,7 +44,8 @@ class Communicator(Protocol):
         """The elementwise maximum over ranks, of finite numbers or infinities."""
 
     def watch(self, silence: float, computing: float) -> None:
-        """Start the watchdog: end the job when a rank is silent for ``silence`` seconds or computes alone for ``computing``."""
+        """Start the watchdog: end the job when a rank is silent for ``silence`` seconds or computes
+        alone for ``computing``."""
 
     def describe(self) -> Mapping[str, Any]:
         """The kind of transport and the number of ranks, for the summary."""
@@ -50,7 +53,8 @@ class Communicator(Protocol):
 
 @runtime_checkable
 class Shrinking(Communicator, Protocol):
-    """A group whose calls raise one of ``failures`` when a member is lost; the other members then continue as a smaller group."""
+    """A group whose calls raise one of ``failures`` when a member is lost; the other members then
+    continue as a smaller group."""
 
     failures: tuple[type[Exception], ...]
     alive: tuple[int, ...]
@@ -98,7 +102,8 @@ class SerialCommunicator:
 
 
 def surviving(comm: Any = None) -> Communicator:
-    """As `connect`, for a run that continues when ranks are lost: with several ranks a `Shrinking` communicator.
+    """As `connect`, for a run that continues when ranks are lost: with several ranks a `Shrinking`
+    communicator.
 
     ValueError is raised where the MPI library lacks fault tolerance, or was started without it.
     """
@@ -116,16 +121,17 @@ def connect(comm: Any = None, waiting: float = RANK_TIMEOUT) -> Communicator:
     Parameters
     ----------
     comm
-        None: all ranks that the launcher started (this process alone, without a launcher); ``"serial"``: this process alone in any
-        case; an mpi4py communicator; or the result of an earlier call.
+        None: all ranks that the launcher started (this process alone, without a launcher);
+        ``"serial"``: this process alone in any case; an mpi4py communicator; or the result of an
+        earlier call.
     waiting
         The seconds that the ranks have to meet when they first connect.
 
     Raises
     ------
     RuntimeError
-        Several ranks are requested and no MPI library is installed, or launcher and library do not belong together,
-        or a rank does not connect in time.
+        Several ranks are requested and no MPI library is installed, or launcher and library do not
+        belong together, or a rank does not connect in time.
     """
     if comm is None:
         comm = "world" if expected_ranks()[0] > 1 else "serial"
@@ -133,8 +139,9 @@ def connect(comm: Any = None, waiting: float = RANK_TIMEOUT) -> Communicator:
         case "serial":
             return SerialCommunicator()
         case str() if comm != "world":
-            kinds = "None, 'serial', 'world' or an mpi4py communicator"
-            raise ValueError(f"comm must be {kinds}, got {comm!r}")
+            raise ValueError(
+                f"comm must be None, 'serial', 'world' or an mpi4py communicator, got {comm!r}"
+            )
         case Communicator():
             return comm
     from .mpi import mpi_communicator

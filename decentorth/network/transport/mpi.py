@@ -1,7 +1,8 @@
 """Communication over MPI. Only this module and `ulfm`, for the loss of ranks, import mpi4py.
 
-Every wait polls its requests, so a rank that waits for another that has left the job reports that instead of hanging: a rank that
-ends notifies the others if they have not ended shortly after, and a rank that still waits for messages then ends the job.
+Every wait polls its requests, so a rank that waits for another that has left the job reports that
+instead of hanging: a rank that ends notifies the others if they have not ended shortly after, and a
+rank that still waits for messages then ends the job.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from ...protocols import Array, Index
 from .watch import Pulse, Watch
 
 finalizing = "mpi4py.MPI" not in sys.modules
-"""True if this module finalizes MPI. mpi4py also does so after the loss of a rank, and in a child by os.fork; both hang."""
+"""True if this module finalizes MPI. mpi4py also does so after the loss of a rank, and in a child
+by os.fork; both hang."""
 
 
 def _finalize(process: int) -> None:
@@ -60,7 +62,8 @@ _EXCHANGE, _MESSAGE, _GOODBYE, _POST = 1, 2, 3, 4
 _CLOSED = -1
 """The first word of the last message over a link of a `_Post`."""
 _SPINS = 0 if local_ranks() > len(cores()) else 20
-"""The number of further tests of a request before the core is yielded: none if there are more ranks than cores."""
+"""The number of further tests of a request before the core is yielded: none if there are more ranks
+than cores."""
 _TESTS = 8
 """The number of tests of a request between two readings of the clock."""
 _yield_core: Callable[[], None] = partial(time.sleep, 0)
@@ -68,15 +71,17 @@ if sys.platform == "linux":
     _yield_core = os.sched_yield
 _LOOK_EVERY = 0.25
 _LONG = 0.02
-"""The seconds after which a rank that waits sleeps between its tests, so that the others have the cores."""
+"""The seconds after which a rank that waits sleeps between its tests, so that the others have the
+cores."""
 _GRACE = 1.0
 _pulse = Pulse()
 _opened: dict[MpiCommunicator, None] = {}
-"""The communicators to leave at the end, in the order in which this rank opened them. As all ranks of a communicator open it
-together, no two ranks leave the same two in different orders."""
+"""The communicators to leave at the end, in the order in which this rank opened them. As all ranks
+of a communicator open it together, no two ranks leave the same two in different orders."""
 _key = MPI.Comm.Create_keyval()
-"""The key under which an MPI communicator has its `MpiCommunicator` as an attribute, which it loses when it is freed. Its handle
-would not do as a key: MPI may give that of a freed communicator to another one, and may do so on some ranks only."""
+"""The key under which an MPI communicator has its `MpiCommunicator` as an attribute, which it loses
+when it is freed. Its handle would not do as a key: MPI may give that of a freed communicator to
+another one, and may do so on some ranks only."""
 
 
 class _Exchange:
@@ -100,7 +105,8 @@ class _Exchange:
 
 
 class _Post:
-    """Messages of int64 words over numbered links to and from other ranks, by persistent requests without waiting."""
+    """Messages of int64 words over numbered links to and from other ranks, by persistent requests
+    without waiting."""
 
     def __init__(self, owner: MpiCommunicator, sends: PostLinks, receives: PostLinks, width: int):
         self._comm, self._receives, self._sends = owner.comm, [], []
@@ -124,7 +130,8 @@ class _Post:
         return True
 
     def arrived(self) -> Mapping[int, Index]:
-        """The newest message, fresh, of each link over which any has arrived since the last call."""
+        """The newest message, fresh, of each link over which any has arrived since the last
+        call."""
         _pulse.count += 1
         newest: dict[int, Index] = {}
         while self._open and (links := MPI.Request.Testsome(self._receives)):
@@ -162,7 +169,8 @@ def _free(requests: list[MPI.Prequest]) -> None:
 
 
 class MpiCommunicator:
-    """A `Communicator` on a duplicate of an mpi4py communicator, so its messages cannot be mixed up with other traffic."""
+    """A `Communicator` on a duplicate of an mpi4py communicator, so its messages cannot be mixed up
+    with other traffic."""
 
     failures: tuple[type[Exception], ...] = ()
     """The errors of calls after the loss of a rank that is survived."""
@@ -180,7 +188,8 @@ class MpiCommunicator:
         return Watch(self.rank, self.size, self.allgather_bytes, _pulse, MPI.Is_finalized)
 
     def wait(self, requests: Sequence[MPI.Request]) -> None:
-        """Return when all requests are complete; RuntimeError if they do not complete and a rank has left the job for good."""
+        """Return when all requests are complete; RuntimeError if they do not complete and a rank
+        has left the job for good."""
         _pulse.count += 1
         for request in requests:
             if not request.Test():
@@ -225,7 +234,8 @@ class MpiCommunicator:
         return gone
 
     def leave(self) -> None:
-        """End together with the other ranks; if they continue, notify them that this rank no longer answers."""
+        """End together with the other ranks; if they continue, notify them that this rank no longer
+        answers."""
         barrier = self._leaving.Ibarrier()
         told = time.monotonic() + _LOOK_EVERY * 2
         goodbyes: list[MPI.Request] = []
@@ -292,17 +302,21 @@ class MpiCommunicator:
 
 
 def mpi_communicator(comm: Any, waiting: float = RANK_TIMEOUT) -> MpiCommunicator:
-    """The `MpiCommunicator` of an mpi4py communicator (``"world"``: all ranks); the same object each time.
+    """The `MpiCommunicator` of an mpi4py communicator (``"world"``: all ranks); the same object
+    each time.
 
-    The first call checks that the launcher and the library belong together, installs the hooks that end the whole job when one
-    rank fails, and, if there are more ranks than cores, asks the kernel for short time slices. RuntimeError is raised
-    when the other ranks do not meet this one within ``waiting`` seconds.
+    The first call checks that the launcher and the library belong together, installs the hooks that
+    end the whole job when one rank fails, and, if there are more ranks than cores, asks the kernel
+    for short time slices. RuntimeError is raised when the other ranks do not meet this one within
+    ``waiting`` seconds.
     """
     if comm == "world":
         comm = MPI.COMM_WORLD
     if not isinstance(comm, MPI.Intracomm):
-        kinds = "None, 'serial', 'world' or an mpi4py intra-communicator"
-        raise TypeError(f"comm must be {kinds}, got {type(comm).__name__}")
+        raise TypeError(
+            "comm must be None, 'serial', 'world' or an mpi4py intra-communicator, got "
+            f"{type(comm).__name__}"
+        )
     if not _opened:
         _check_launcher()
         _short_slices()
@@ -319,7 +333,8 @@ def mpi_communicator(comm: Any, waiting: float = RANK_TIMEOUT) -> MpiCommunicato
 
 
 def _duplicate(comm: MPI.Intracomm, waiting: float) -> MPI.Intracomm:
-    """A duplicate, once all ranks have met; RuntimeError if one has ended, or does not come in time."""
+    """A duplicate, once all ranks have met; RuntimeError if one has ended, or does not come in
+    time."""
     duplicate, request = comm.Idup()
     begun = look = time.monotonic()
     gone: set[int] = set()
@@ -353,14 +368,15 @@ def _check_launcher() -> None:
     if variable and want != got:
         library = " ".join(map(str, MPI.get_vendor()))
         raise RuntimeError(
-            f"the launcher started {want} ranks ({variable}={want}) but the MPI library sees {got}: "
-            f"they do not belong together. The library is {library}; start with its own launcher, "
-            f"{sys.prefix}/bin/mpirun"
+            f"the launcher started {want} ranks ({variable}={want}) but the MPI library sees "
+            f"{got}: they do not belong together. The library is {library}; start with its own "
+            f"launcher, {sys.prefix}/bin/mpirun"
         )
 
 
 def _short_slices() -> None:
-    """Ask for 100 microsecond time slices if there are more ranks than cores, to get cores back early (Linux >= 6.12)."""
+    """Ask for 100 microsecond time slices if there are more ranks than cores, to get cores back
+    early (Linux >= 6.12)."""
     if platform.machine() == "x86_64" and sys.platform == "linux" and local_ranks() > len(cores()):
         with contextlib.suppress(OSError):
             attributes = struct.pack("IIQiIQQQ", 48, 0, 0, 0, 0, 100_000, 0, 0)

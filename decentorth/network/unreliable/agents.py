@@ -1,11 +1,14 @@
-"""Faults of agents, as a wrapper of a method: agents that sleep, that crash and return, and that correct their trackers.
+"""Faults of agents, as a wrapper of a method: agents that sleep, that crash and return, and that
+correct their trackers.
 
-An agent that sleeps keeps its state. An agent that returns from a crash knows the settings of the run, and nothing else. Before the
-iteration, in a round of its own, it receives the points of those neighbours that are awake and know theirs, and begins at their
-mean, weighted by W; if there are none, at the common start. If it tracks, its tracker and field begin at 0, so that the field at
-its first point is added with its first step. With feedback its first message and those to it are whole. With repair all agents'
-trackers begin again then, as the fields that they track, because the crash removes y_i - F_i(x_i) from the sum of the trackers
-minus the fields; the message that an agent is back is not counted.
+An agent that sleeps keeps its state. An agent that returns from a crash knows the settings of the
+run, and nothing else. Before the iteration, in a round of its own, it receives the points of those
+neighbours that are awake and know theirs, and begins at their mean, weighted by W; if there are
+none, at the common start. If it tracks, its tracker and field begin at 0, so that the field at its
+first point is added with its first step. With feedback its first message and those to it are whole.
+With repair all agents' trackers begin again then, as the fields that they track, because the crash
+removes y_i - F_i(x_i) from the sum of the trackers minus the fields; the message that an agent is
+back is not counted.
 """
 
 from __future__ import annotations
@@ -25,14 +28,17 @@ from .network import UnreliableNetwork
 log = logging.getLogger(__name__)
 _RESTORED = {"x", "tracker", "field"}
 _SETTINGS = {"step_size", "base", "penalty", "progress"}
-"""Entries of a state that do not change on an unreliable network: settings, and the progress of growing steps."""
+"""Entries of a state that do not change on an unreliable network: settings, and the progress of
+growing steps."""
 
 
 def check_method(method: Any, channel: Channel, warns: bool = False) -> None:
-    """Raise ChannelError for a method whose state, as its ``init`` declares it, the faults of agents cannot change.
+    """Raise ChannelError for a method whose state, as its ``init`` declares it, the faults of
+    agents cannot change.
 
-    There may be no trackers to correct. Agents that return from a crash may need more than their neighbours can send. Growing
-    steps need every message. With ``warns`` a warning names momentum with lost messages, and methods that diverge on late ones.
+    There may be no trackers to correct. Agents that return from a crash may need more than their
+    neighbours can send. Growing steps need every message. With ``warns`` a warning names momentum
+    with lost messages, and methods that diverge on late ones.
     """
     declared = Declared.of(method)
     if declared.every_message:
@@ -56,12 +62,15 @@ def check_method(method: Any, channel: Channel, warns: bool = False) -> None:
         raise ChannelError("correction is for trackers, and this method has none: drop it")
     beyond = ", ".join(sorted(kept - _RESTORED - _SETTINGS))
     if channel.all(Crash) and beyond:
-        wrong = f"this method also keeps {beyond}: take sleep, whose agents keep what they have"
-        raise ChannelError(f"after a crash agents restart with a point, a tracker and its field, but {wrong}")
+        raise ChannelError(
+            "after a crash agents restart with a point, a tracker and its field, but this method "
+            f"also keeps {beyond}: take sleep, whose agents keep what they have"
+        )
 
 
 class UnreliableAgents:
-    """A method on an unreliable network, whose agents sleep, crash and correct their trackers as the network's channel says.
+    """A method on an unreliable network, whose agents sleep, crash and correct their trackers as
+    the network's channel says.
 
     Parameters
     ----------

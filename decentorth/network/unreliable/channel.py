@@ -1,27 +1,31 @@
 """Channels: combinations of message and agent faults, and their effect on mixing.
 
-In a round of a reliable network x_i <- sum_j W_ij x_j. On an unreliable one agent j's message of round k carries m_j, a possibly
-compressed or late x_j, and some messages are lost:
+In a round of a reliable network x_i <- sum_j W_ij x_j. On an unreliable one agent j's message of
+round k carries m_j, a possibly compressed or late x_j, and some messages are lost:
 
     x_i <- sum_j W_ij(k) m_j + c_i (x_i - m_i)                                         (1)
 
-where W(k) is W without the weights of the lost messages, which are added to the receiver's own weight, and the second term corrects
-for the agent having its own x_i, not m_i. Without ``repair`` c_i = W_ii(k): each agent's own part is exact, the rows of W(k) sum to
-1, its columns only where both directions of an edge are lost together, and the mean of the x_i drifts. With ``repair`` an edge is
-used where both directions arrive (each end informs the other), so W(k) is symmetric and doubly stochastic, and c_i = 1: each agent
-keeps the difference x_i - m_i. Then the mean is kept to rounding, and with it the invariant of gradient tracking.
-`docs/bad_networks.md` has the effect of each fault.
+where W(k) is W without the weights of the lost messages, which are added to the receiver's own
+weight, and the second term corrects for the agent having its own x_i, not m_i. Without ``repair``
+c_i = W_ii(k): each agent's own part is exact, the rows of W(k) sum to 1, its columns only where
+both directions of an edge are lost together, and the mean of the x_i drifts. With ``repair`` an
+edge is used where both directions arrive (each end informs the other), so W(k) is symmetric and
+doubly stochastic, and c_i = 1: each agent keeps the difference x_i - m_i. Then the mean is kept to
+rounding, and with it the invariant of gradient tracking. `docs/bad_networks.md` has the effect of
+each fault.
 
-With repair and messages up to d iterations late, the eigenvalues w of W must satisfy ``1 - w < 2 sin(pi / (4 d + 2))``, as x <- x
-- (I - W) x(k - d) must be stable; without repair, averaging is stable with any delay, but to another mean. `randomk_limit` gives
+With repair and messages up to d iterations late, the eigenvalues w of W must satisfy ``1 - w < 2
+sin(pi / (4 d + 2))``, as x <- x
+- (I - W) x(k - d) must be stable; without repair, averaging is stable with any delay, but to
+  another mean. `randomk_limit` gives
 the limit for ``randomk`` with feedback.
 
 ``correction`` = c pulls trackers back against drift, without communication: after iteration k
 
     y_i <- y_i + min(1, c / k) (F_i(x_i) - y_i)                                        (2)
 
-It multiplies the error of the mean by 1 - c / k, and leaves in each tracker a share of about c / k of its agent's own field, so
-errors vanish like c / k, not linearly, where their cause vanishes.
+It multiplies the error of the mean by 1 - c / k, and leaves in each tracker a share of about c / k
+of its agent's own field, so errors vanish like c / k, not linearly, where their cause vanishes.
 """
 
 from __future__ import annotations
@@ -42,37 +46,43 @@ class ChannelError(TypeError):
 
 
 def delay_limit(late: int) -> float:
-    """The upper limit of 1 - w, for the eigenvalues w of W, for stable averaging with repair and delays of ``late`` iterations."""
+    """The upper limit of 1 - w, for the eigenvalues w of W, for stable averaging with repair and
+    delays of ``late`` iterations."""
     return 2.0 * math.sin(math.pi / (4 * late + 2))
 
 
 def randomk_limit(share: float) -> float:
-    """The upper limit of the eigenvalues l = 1 - w of I - W for ``randomk`` with feedback and repair to average in mean square.
+    """The upper limit of the eigenvalues l = 1 - w of I - W for ``randomk`` with feedback and
+    repair to average in mean square.
 
-    With e = x - m, an agent's entry goes from (x, m) to m + b e, x - l (m + b e), where b = 1 with probability s, the share, and
-    agents draw independently. The noise (b - s) e, of variance s (1 - s) E e^2, makes along an eigenvector
+    With e = x - m, an agent's entry goes from (x, m) to m + b e, x - l (m + b e), where b = 1 with
+    probability s, the share, and agents draw independently. The noise (b - s) e, of variance s (1 -
+    s) E e^2, makes along an eigenvector
 
         E e^2 = s (1 - s) h(l) E e^2,    s (1 - s) h(l) = (1 - s) ((2 + s) l + 2 s) / (s (4 - 2 s - s l))
 
-    in the long run, by the squared H2 norm of a system of order two. The factor of E e^2 is 1 at l = 2 s / (2 - s), so it is
-    sufficient that all l are below that. It is convex, so agents diverge on every graph where the mean of 1 - W_ii, which is the
-    mean of all l, is above it.
+    in the long run, by the squared H2 norm of a system of order two. The factor of E e^2 is 1 at
+    l = 2 s / (2 - s), so it is sufficient that all l are below that. It is convex, so agents
+    diverge on every graph where the mean of 1 - W_ii, which is the mean of all l, is above it.
     """
     return 2.0 * share / (2.0 - share)
 
 
 @dataclass(frozen=True, init=False)
 class Channel:
-    """Faults in order: codings are applied to a message one after another; then it is delayed, and maybe lost.
+    """Faults in order: codings are applied to a message one after another; then it is delayed, and
+    maybe lost.
 
     Parameters
     ----------
     *faults
         As objects or as text: ``Channel("loss:p=0.1", TopK(share=0.1))``.
     repair
-        Keep the mean of the averaged arrays, at the cost of messages that arrive in one direction only.
+        Keep the mean of the averaged arrays, at the cost of messages that arrive in one direction
+        only.
     correction
-        c of (2): trackers are pulled to the agent's own field, at iteration k by a share c / k; 0 is never.
+        c of (2): trackers are pulled to the agent's own field, at iteration k by a share c / k; 0
+        is never.
 
     Raises
     ------

@@ -1,4 +1,5 @@
-"""Coded messages: the sent values of an array and their places, the size of a message, and the choice of entries."""
+"""Coded messages: the sent values of an array and their places, the size of a message, and the
+choice of entries."""
 
 from __future__ import annotations
 
@@ -39,12 +40,14 @@ class Code(NamedTuple):
     """``(n_local, kept)``: their positions in the flat array; None if all entries are sent."""
 
     def only(self, chosen: Index) -> Code:
-        """The code with some of its values, given by their positions in the flat array of values, ``(n_local, fewer)``."""
+        """The code with some of its values, given by their positions in the flat array of values,
+        ``(n_local, fewer)``."""
         places = chosen if self.places is None else self.places.take(chosen)
         return Code(self.values.take(chosen), places)
 
     def put(self, out: Array) -> None:
-        """Write the sent values into ``out``, ``(n_local, size)``, C-contiguous, and 0 for the others."""
+        """Write the sent values into ``out``, ``(n_local, size)``, C-contiguous, and 0 for the
+        others."""
         if self.places is None:
             out[...] = self.values
         else:
@@ -69,9 +72,11 @@ class Code(NamedTuple):
 
 
 def largest_places(x: Array, kept: int) -> Index:
-    """``(n, kept)``: positions in the flat array of each row's largest absolute values, ascending; among equal ones the first.
+    """``(n, kept)``: positions in the flat array of each row's largest absolute values, ascending;
+    among equal ones the first.
 
-    Absolute values have the order of their bits, and almost always that of their single-precision roundings.
+    Absolute values have the order of their bits, and almost always that of their single-precision
+    roundings.
     """
     with np.errstate(over="ignore", under="ignore"):
         keys: NDArray[Any] = x.astype(np.float32).view(np.int32)
@@ -99,10 +104,12 @@ def _largest(rows: NDArray[Any], kept: int) -> Mask:
 
 
 def random_places(source: Source, number: int, size: int, kept: int) -> Index:
-    """``(n_local, kept)``: for each agent distinct places in the flat array, all subsets of a row equally likely.
+    """``(n_local, kept)``: for each agent distinct places in the flat array, all subsets of a row
+    equally likely.
 
-    Where few entries are kept, an agent draws with replacement until it has as many distinct places as it needs. Where few are left
-    out, these are drawn instead. Otherwise each entry gets a random number, and the largest are kept.
+    Where few entries are kept, an agent draws with replacement until it has as many distinct places
+    as it needs. Where few are left out, these are drawn instead. Otherwise each entry gets a random
+    number, and the largest are kept.
     """
     n = source.agents.stop - source.agents.start
     fewer = min(kept, size - kept)

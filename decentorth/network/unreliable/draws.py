@@ -1,8 +1,10 @@
-"""Random numbers of an unreliable network: pure functions of the seed, the fault, the agents and the round.
+"""Random numbers of an unreliable network: pure functions of the seed, the fault, the agents and
+the round.
 
-Both ends of an edge, and all ranks, draw the same. Draws for messages, edges and agents are words of Philox4x32-10 with the counter
-(first agent, second agent, round / 4, fault), four rounds at a time; draws for every entry of a message are a run of Philox4x64-10
-(NumPy's), in which each agent has its own segment.
+Both ends of an edge, and all ranks, draw the same. Draws for messages, edges and agents are words
+of Philox4x32-10 with the counter (first agent, second agent, round / 4, fault), four rounds at a
+time; draws for every entry of a message are a run of Philox4x64-10 (NumPy's), in which each agent
+has its own segment.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ _UNIT = 1.0 / 2.0**32
 
 
 class Draws:
-    """Numbers in [0, 1) for pairs of agents, or for single ones as pairs with themselves, by fault: its number is below 2^20."""
+    """Numbers in [0, 1) for pairs of agents, or for single ones as pairs with themselves, by fault:
+    its number is below 2^20."""
 
     def __init__(self, seed: int, number: int, first: Index, second: Index) -> None:
         self._key = (seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF)
@@ -45,9 +48,10 @@ class Draws:
 class Chain:
     """A two-state Markov chain (good, bad) for each pair, as a pure function of the round.
 
-    In every round the state is drawn again with probability ``1 / (length (1 - p))``, and is then bad with probability ``p``; so it
-    is bad a share ``p`` of the time, ``length`` rounds in a row on average. The state of a round is that of the last new draw,
-    which is searched backwards if the state of the round before is not known, so nothing has to be stored.
+    In every round the state is drawn again with probability ``1 / (length (1 - p))``, and is then
+    bad with probability ``p``; so it is bad a share ``p`` of the time, ``length`` rounds in a row
+    on average. The state of a round is that of the last new draw, which is searched backwards if
+    the state of the round before is not known, so nothing has to be stored.
 
     ``length`` is at least ``1 / (1 - p)``, for which rounds are independent.
     """
@@ -107,7 +111,8 @@ class Source(NamedTuple):
 
 
 def uniform(words: NDArray[np.unsignedinteger[Any]]) -> Array:
-    """Numbers in (0, 1) from words of 16 or 32 bits: midpoints of equal intervals, so that their mean is 1/2."""
+    """Numbers in (0, 1) from words of 16 or 32 bits: midpoints of equal intervals, so that their
+    mean is 1/2."""
     unit = 2.0 ** (-8 * words.itemsize)
     numbers: Array = np.multiply(words, unit, dtype=np.float64)
     numbers += 0.5 * unit

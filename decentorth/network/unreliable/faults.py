@@ -1,7 +1,9 @@
-"""Faults of messages and agents, one frozen dataclass each; a `channel.Channel` combines them, and says what they do to averages.
+"""Faults of messages and agents, one frozen dataclass each; a `channel.Channel` combines them, and
+says what they do to averages.
 
-``"loss:p=0.1"``, ``"bursts:p=0.1,length=5"`` and ``"topk:share=0.1"`` are their texts in files and flags. A fault draws its random
-numbers by ``seed`` and by its ``number`` among the faults of the channel.
+``"loss:p=0.1"``, ``"bursts:p=0.1,length=5"`` and ``"topk:share=0.1"`` are their texts in files and
+flags. A fault draws its random numbers by ``seed`` and by its ``number`` among the faults of the
+channel.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ class Edges(NamedTuple):
     upper: Index
 
     def directed(self) -> Edges:
-        """Every message as (sender, receiver): first the messages to upper ends, then those to lower ends."""
+        """Every message as (sender, receiver): first the messages to upper ends, then those to
+        lower ends."""
         ends = self.lower, self.upper
         return Edges(np.concatenate(ends), np.concatenate(ends[::-1]))
 
@@ -64,7 +67,8 @@ class MessageLoss(Fault, ABC):
 
     @abstractmethod
     def lost(self, edges: Edges, seed: int, number: int) -> Struck:
-        """Return a function that gives the mask of the `Edges.directed` messages lost in a round."""
+        """Return a function that gives the mask of the `Edges.directed` messages lost in a
+        round."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,8 @@ class Failures(MessageLoss):
 
 @dataclass(frozen=True)
 class _Lasting(Fault):
-    """A fault that strikes a share ``p`` of the time, for ``length`` rounds or iterations in a row on average."""
+    """A fault that strikes a share ``p`` of the time, for ``length`` rounds or iterations in a row
+    on average."""
 
     p: Probability
     length: float = 5.0
@@ -100,15 +105,19 @@ class _Lasting(Fault):
         super().__post_init__()
         least = 1.0 / (1.0 - self.p)
         if self.length not in Range(least=least):
-            most = f"1 / (1 - p) = {least:.3g}, where rounds are independent"
-            raise ValueError(f"length must be finite and at least {most}, got {self.length}")
+            raise ValueError(
+                f"length must be finite and at least 1 / (1 - p) = {least:.3g}, where rounds are "
+                f"independent, got {self.length}"
+            )
 
 
 @dataclass(frozen=True)
 class Bursts(_Lasting, MessageLoss):
-    """Losses that come in bursts: each edge is good or bad for a while (Gilbert 1960, Elliott 1963).
+    """Losses that come in bursts: each edge is good or bad for a while (Gilbert 1960, Elliott
+    1963).
 
-    A message is lost with probability ``bad`` on a bad edge and ``good`` on a good one, independently for each direction.
+    A message is lost with probability ``bad`` on a bad edge and ``good`` on a good one,
+    independently for each direction.
     """
 
     bad: Annotated[float, Range(least=0, most=1)] = 1.0
@@ -122,7 +131,8 @@ class Bursts(_Lasting, MessageLoss):
 
 @dataclass(frozen=True)
 class Sleep(_Lasting):
-    """Agents sleep, or stop and return with their state: meanwhile they neither compute, send nor receive."""
+    """Agents sleep, or stop and return with their state: meanwhile they neither compute, send nor
+    receive."""
 
     def down(self, n_agents: int, seed: int, number: int) -> Struck:
         """Return a function that gives the mask ``(n,)`` of the agents asleep in an iteration."""
@@ -140,7 +150,8 @@ class Crash(Sleep):
 
 @dataclass(frozen=True)
 class Delay(Fault):
-    """Messages are ``rounds`` iterations late; if ``random``, 0 to ``rounds``, drawn for each sender and iteration.
+    """Messages are ``rounds`` iterations late; if ``random``, 0 to ``rounds``, drawn for each
+    sender and iteration.
 
     Until as many have been sent, the first one arrives; several delays add up.
     """
@@ -161,9 +172,10 @@ class Delay(Fault):
 class Coding(Fault, ABC):
     """A fault that compresses the content of a message.
 
-    With ``feedback`` the difference to the sum of the earlier messages is coded, and every receiver adds the messages up: entries
-    that a message leaves out stay in the difference and are sent later (Richtarik, Sokolov, Fatkhullin, "EF21", 2021; between
-    neighbours Koloskova, Stich, Jaggi, "CHOCO", 2019).
+    With ``feedback`` the difference to the sum of the earlier messages is coded, and every receiver
+    adds the messages up: entries that a message leaves out stay in the difference and are sent
+    later (Richtarik, Sokolov, Fatkhullin, "EF21", 2021; between neighbours Koloskova, Stich, Jaggi,
+    "CHOCO", 2019).
     """
 
     feedback: bool = False
@@ -191,7 +203,8 @@ class _Sparse(Coding):
 
 @dataclass(frozen=True)
 class TopK(_Sparse):
-    """The largest entries of an array in absolute value, with their positions; among equal ones the first."""
+    """The largest entries of an array in absolute value, with their positions; among equal ones the
+    first."""
 
     def coded(self, code: Code, source: Source, number: int) -> Code:
         return code.only(largest_places(code.values, self.kept(code.values.shape[1])))
@@ -200,13 +213,15 @@ class TopK(_Sparse):
         kept = self.kept(wire.values)
         positions = 0
         if kept < wire.values:
-            positions = min(kept * math.ceil(math.log2(wire.values)), wire.values)  # or a bit for each
+            # or a bit for each
+            positions = min(kept * math.ceil(math.log2(wire.values)), wire.values)
         return Wire(kept, wire.bits, wire.beside + -(-positions // 8))
 
 
 @dataclass(frozen=True)
 class RandomK(_Sparse):
-    """Entries that both ends draw, so that positions are not sent; without feedback they are divided by the share, without bias."""
+    """Entries that both ends draw, so that positions are not sent; without feedback they are
+    divided by the share, without bias."""
 
     def coded(self, code: Code, source: Source, number: int) -> Code:
         size = code.values.shape[1]
@@ -222,8 +237,9 @@ class RandomK(_Sparse):
 
 @dataclass(frozen=True)
 class Quantize(Coding):
-    """Stochastic uniform quantization: whole multiples of the largest entry / (2^(bits - 1) - 1), rounded up or down at random so
-    that it is unbiased (QSGD, Alistarh et al. 2017) up to 2^-17 of such a unit, as 16 random bits decide."""
+    """Stochastic uniform quantization: whole multiples of the largest entry / (2^(bits - 1) - 1),
+    rounded up or down at random so that it is unbiased (QSGD, Alistarh et al. 2017) up to 2^-17 of
+    such a unit, as 16 random bits decide."""
 
     bits: Annotated[int, Range(least=2, most=32)] = 8
 
@@ -245,7 +261,8 @@ FAULTS = {kind.__name__.lower(): kind for kind in _KINDS}
 
 
 def fault(given: object) -> Fault:
-    """The fault itself, or the fault that the text describes; a ValueError or TypeError for anything else."""
+    """The fault itself, or the fault that the text describes; a ValueError or TypeError for
+    anything else."""
     match given:
         case Fault():
             return given

@@ -1,4 +1,5 @@
-"""The messages that agents send through a `Channel`, coded or late, and the earlier messages that they build on."""
+"""The messages that agents send through a `Channel`, coded or late, and the earlier messages that
+they build on."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Messages(NamedTuple):
     """The messages of an exchange."""
 
     arrays: list[Array]
-    """The array m that arrives for each array x, ``(n_local, size)``; x itself if it is unchanged."""
+    """The array m that arrives for each array x, ``(n_local, size)``; x itself if it is
+    unchanged."""
     rests: list[Array | None]
     """``(n_local, size)``, fresh: x - m; None if it is zero."""
     size: int
@@ -41,7 +43,8 @@ class Messages(NamedTuple):
 
 
 class Memory:
-    """The messages of this process's agents, present and past, for each array that an iteration exchanges."""
+    """The messages of this process's agents, present and past, for each array that an iteration
+    exchanges."""
 
     def __init__(self, channel: Channel, seed: int, agents: slice) -> None:
         self._channel, self._seed, self._agents = channel, seed, agents
@@ -52,9 +55,11 @@ class Memory:
         self._buffers: dict[_Key, Array] = {}
 
     def messages(self, xs: Arrays, t: int, exchange: int, asleep: Mask, back: Mask) -> Messages:
-        """The messages of round ``t``, exchange ``exchange`` of its iteration; valid until the next call.
+        """The messages of round ``t``, exchange ``exchange`` of its iteration; valid until the next
+        call.
 
-        ``asleep`` agents send nothing, and agents that are ``back`` have lost their earlier messages.
+        ``asleep`` agents send nothing, and agents that are ``back`` have lost their earlier
+        messages.
         """
         sizes = [array.size // self._n_local for array in xs]
         size, whole = self._channel.size(sizes), 8 * sum(sizes)
@@ -74,8 +79,11 @@ class Memory:
             found.rests.append(rest)
         return found
 
-    def _send(self, key: _Key, x: Array, source: Source, asleep: Mask, back: Mask, late: Index | int) -> tuple[Array, Array | None]:
-        """The array that arrives for ``x``, which is coded and stored, and the rest if it is known."""
+    def _send(
+        self, key: _Key, x: Array, source: Source, asleep: Mask, back: Mask, late: Index | int
+    ) -> tuple[Array, Array | None]:
+        """The array that arrives for ``x``, which is coded and stored, and the rest if it is
+        known."""
         feedback, depth = self._channel.feedback, 1 + self._channel.lateness
         sent = self._sent.get(key)
         first = sent is None
@@ -104,8 +112,11 @@ class Memory:
             message[late == rounds] = sent[rounds][late == rounds]
         return message, None
 
-    def _code(self, x: Array, source: Source, out: Array, before: Array | None, asleep: Mask) -> Array:
-        """Write into ``out`` the coded ``x`` or, if ``before`` is given, ``before`` plus the coded difference; return ``x - out``.
+    def _code(
+        self, x: Array, source: Source, out: Array, before: Array | None, asleep: Mask
+    ) -> Array:
+        """Write into ``out`` the coded ``x`` or, if ``before`` is given, ``before`` plus the coded
+        difference; return ``x - out``.
 
         A few agents are coded at a time, so that their arrays stay in the processor's cache.
         """
@@ -130,7 +141,8 @@ class Memory:
         return rest
 
     def state(self) -> dict[str, Array]:
-        """All stored messages as arrays ``(n_local, ...)``, with the same names at all times and one layout for all agents."""
+        """All stored messages as arrays ``(n_local, ...)``, with the same names at all times and
+        one layout for all agents."""
         if not self._channel.remembers:
             return {}
         parts = [message for sent in self._sent.values() for message in sent]
@@ -150,8 +162,10 @@ class Memory:
         messages, layout = state["messages"], state["layout"][0].astype(np.int64).reshape(-1, 4)
         ends = np.concatenate(([0], np.cumsum(layout[:, 2] * layout[:, 3])))
         if messages.shape != (self._n_local, ends[-1]):
-            size = f"{self._n_local} x {ends[-1]} numbers"
-            raise ValueError(f"the messages in flight must be {size}, got {messages.shape}")
+            raise ValueError(
+                f"the messages in flight must be {self._n_local} x {ends[-1]} numbers, got "
+                f"{messages.shape}"
+            )
         for (*key, depth), first, last in zip(layout.tolist(), ends, ends[1:], strict=False):
             part = messages[:, first:last].reshape(self._n_local, depth, -1)
             self._sent[_Key(*key)] = deque(np.ascontiguousarray(part.transpose(1, 0, 2)))

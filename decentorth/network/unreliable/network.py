@@ -46,7 +46,8 @@ class _LossyPlan(Plan):
         self._losses = any_of(lost, 2 * self._edges)
         ordered = edges.upper * n + edges.lower
         self._sent: dict[Contents, Index] = {}
-        # for each piece of the halo the numbers of its entries' messages; self-weights have the last
+        # for each piece of the halo the numbers of its entries' messages; self-weights have the
+        # last
         self._entries = []
         for piece in self.halo.pieces:
             sender = piece.agents[piece.block.indices]
@@ -57,7 +58,8 @@ class _LossyPlan(Plan):
             self._entries.append(np.where(sender == receiver, 2 * self._edges, number))
 
     def lost(self, t: int, asleep: Mask) -> Mask:
-        """The mask of the ``directed`` messages of round ``t`` that do not arrive, or come from agents that sleep or go to them."""
+        """The mask of the ``directed`` messages of round ``t`` that do not arrive, or come from
+        agents that sleep or go to them."""
         return self._losses(t) | asleep[self.directed.lower] | asleep[self.directed.upper]
 
     def tally(self, contents: Contents, messages: Index, size: Index) -> None:
@@ -80,16 +82,19 @@ class _LossyPlan(Plan):
         return self.entries(~lost, True)
 
     def entries(self, arrived: Mask, own: bool) -> list[Mask]:
-        """For each piece of the halo the mask of its entries, from ``arrived``, ``directed``, and ``own`` for self-weights."""
+        """For each piece of the halo the mask of its entries, from ``arrived``, ``directed``, and
+        ``own`` for self-weights."""
         known = np.append(arrived, own)
         return [known[entries] for entries in self._entries]
 
 
 class UnreliableNetwork(Network):
-    """A `Network` with a `Channel`, through which messages go inside `iteration`: all others are delivered.
+    """A `Network` with a `Channel`, through which messages go inside `iteration`: all others are
+    delivered.
 
-    Bytes are those of coded messages. A message that is lost was sent, one of an agent that sleeps was not; with feedback a message
-    that is lost is sent once more after the round, so that its receiver can continue the sum.
+    Bytes are those of coded messages. A message that is lost was sent, one of an agent that sleeps
+    was not; with feedback a message that is lost is sent once more after the round, so that its
+    receiver can continue the sum.
 
     Parameters
     ----------
@@ -103,22 +108,35 @@ class UnreliableNetwork(Network):
     Raises
     ------
     ValueError
-        In addition to those of `Network`: the network is directed, or neighbours change and messages build on earlier ones.
+        In addition to those of `Network`: the network is directed, or neighbours change and
+        messages build on earlier ones.
     """
 
     plan_type = _LossyPlan
     steady = False
     channel: Channel
 
-    def __init__(self, W: Any, comm: Any = None, placement: Placement = "even", *, channel: Channel, seed: int = 0) -> None:
+    def __init__(
+        self,
+        W: Any,
+        comm: Any = None,
+        placement: Placement = "even",
+        *,
+        channel: Channel,
+        seed: int = 0,
+    ) -> None:
         super().__init__(W, comm, placement)
         if self.directed:
-            why = "whose two directions fail and are repaired together"
-            cure = "take asynchronous_drfgt, which tolerates loss:p=... and delays on directed graphs"
-            raise ValueError(f"a channel is for undirected graphs, {why}: leave it out, or {cure}")
+            raise ValueError(
+                "a channel is for undirected graphs, whose two directions fail and are repaired "
+                "together: leave it out, or take asynchronous_drfgt, which tolerates loss:p=... "
+                "and delays on directed graphs"
+            )
         if self.sequence is not None and channel.remembers:
-            wrong = "delays and feedback build on earlier messages: drop them"
-            raise ValueError(f"on a time-varying network neighbours change, but {wrong}")
+            raise ValueError(
+                "on a time-varying network neighbours change, but delays and feedback build on "
+                "earlier messages: drop them"
+            )
         self.channel, self.seed = channel, seed
         self._memory = Memory(channel, seed, self.agents)
         self._nobody = np.zeros(self.n_agents, dtype=np.bool_)
@@ -134,7 +152,8 @@ class UnreliableNetwork(Network):
 
     @property
     def cautions(self) -> list[str]:
-        """Reasons why agents run apart on this network whatever they compute; known for fixed networks."""
+        """Reasons why agents run apart on this network whatever they compute; known for fixed
+        networks."""
         if self.sequence is not None:
             return []
         return self.channel.cautions(float(self.W.diagonal().mean()), self.spectrum.lambda_min)
@@ -142,8 +161,10 @@ class UnreliableNetwork(Network):
     def check_alike(self) -> None:
         """Raise ChannelError if messages may be late, so that `mix_alike` cannot work."""
         if self.channel.all(Delay):
-            wrong = "cannot distinguish earlier messages if these are late: drop safe or delay"
-            raise ChannelError(f"methods that start over together (safe) {wrong}")
+            raise ChannelError(
+                "methods that start over together (safe) cannot distinguish earlier messages if "
+                "these are late: drop safe or delay"
+            )
 
     @property
     def sums_exactly(self) -> bool:
@@ -152,7 +173,8 @@ class UnreliableNetwork(Network):
 
     @property
     def sums(self) -> bool:
-        """True if the only fault is coding: every message arrives in its round, and trackers are left alone."""
+        """True if the only fault is coding: every message arrives in its round, and trackers are
+        left alone."""
         only_codings = len(self.channel.all(Coding)) == len(self.channel.faults)
         return self.sequence is None and only_codings and not self.channel.correction
 
@@ -179,8 +201,9 @@ class UnreliableNetwork(Network):
 
     @contextlib.contextmanager
     def reliable(self) -> Iterator[None]:
-        """A context in which messages are sent as float64, each again until it arrives; late messages and agents that sleep are
-        waited for. A round takes as many rounds as its unluckiest message needs, and all messages are counted.
+        """A context in which messages are sent as float64, each again until it arrives; late
+        messages and agents that sleep are waited for. A round takes as many rounds as its
+        unluckiest message needs, and all messages are counted.
         """
         self._reliable = True
         try:
@@ -190,7 +213,8 @@ class UnreliableNetwork(Network):
 
     @cached_property
     def flooding_rounds(self) -> int:
-        """As on a reliable network; ValueError if neighbours change, as the receiver of a lost message may have left."""
+        """As on a reliable network; ValueError if neighbours change, as the receiver of a lost
+        message may have left."""
         if self.sequence is not None:
             raise ValueError(
                 "on a time-varying network with a bad channel what is lost cannot be sent again, "
@@ -199,7 +223,8 @@ class UnreliableNetwork(Network):
         return super().flooding_rounds
 
     def sums_from(self, x: Array, senders: Mask, receivers: Mask) -> tuple[Array, Array]:
-        """Return the sums over the neighbours j of W_ij x_j and of W_ij, ``(n,)`` each, for every agent i.
+        """Return the sums over the neighbours j of W_ij x_j and of W_ij, ``(n,)`` each, for every
+        agent i.
 
         In this round some agents send messages to others, and all messages arrive.
         """
@@ -228,8 +253,9 @@ class UnreliableNetwork(Network):
         return up[:, ~np.isin(up[0], up[1])]
 
     def total(self, *xs: Array) -> tuple[Array, ...]:
-        """As on a reliable network; in an iteration the sum of the agents' coded values. An agent at an end of the tree sends
-        its own value, coded, and the others send sums, which are whole."""
+        """As on a reliable network; in an iteration the sum of the agents' coded values. An agent
+        at an end of the tree sends its own value, coded, and the others send sums, which are
+        whole."""
         if self._asleep is None:
             return super().total(*xs)
         here, width = self.agents, sum([x.size for x in xs]) // self.n_local

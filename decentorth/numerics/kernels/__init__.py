@@ -22,11 +22,14 @@ INSTALL = 'pip install "decentorth[fast]"'
 
 @cache
 def pair_kernels() -> Any:
-    """The module `compiled`, with its code compiled: for good if numba can cache it on disk, else for this process."""
+    """The module `compiled`, with its code compiled: for good if numba can cache it on disk, else
+    for this process."""
     module = import_module(".compiled", __name__)
     if not module.COMPILES:
-        slow = "the methods on pairs of rows are some hundred times slower without numba"
-        warnings.warn(f"{slow}: {INSTALL}", stacklevel=2)
+        warnings.warn(
+            f"the methods on pairs of rows are some hundred times slower without numba: {INSTALL}",
+            stacklevel=2,
+        )
         return module
     SETUP.info("the compiled kernels")
     _load(lambda: _run_all(module), module.gauss_seidel)
@@ -35,7 +38,8 @@ def pair_kernels() -> Any:
 
 @cache
 def compiled_tracking() -> Any:
-    """The module `tracking` with its code compiled; an ImportError says how to install numba where it is missing."""
+    """The module `tracking` with its code compiled; an ImportError says how to install numba where
+    it is missing."""
     if importlib.util.find_spec("numba") is None:
         raise ImportError(f"the kernel numba needs numba: {INSTALL}, or take the kernel numpy")
     SETUP.info("the compiled kernels")
@@ -57,9 +61,10 @@ def _load(work: Callable[[], None], compiled: Any) -> None:
     except Exception as error:  # numba unpickles its cache, and a damaged pickle may raise anything
         if (folder := compiled.stats.cache_path) is None:
             raise
-        fault = f"numba cannot load its compiled code ({type(error).__name__}: {error})"
-        repair = f"remove the folder {folder}, where it is kept, and start again"
-        raise ImportError(f"{fault}: {repair}") from error
+        raise ImportError(
+            f"numba cannot load its compiled code ({type(error).__name__}: {error}): remove the "
+            f"folder {folder}, where it is kept, and start again"
+        ) from error
 
 
 def _run_all(kernels: Any) -> None:

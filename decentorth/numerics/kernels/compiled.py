@@ -1,10 +1,12 @@
 """Loops over pairs of rows, compiled by numba; `subproblem` derives the mathematics of `minimise`.
 
-All functions work on one agent's matrices, ``(n, n)``, in place. ``first`` and ``second`` are the rows of k pairs, ``(k,)`` each,
-``v`` the factors ``(k, 2, 2)`` and ``signs`` the diagonal of J, ``(n,)``. Except for `gauss_seidel`, pairs have no row in common.
+All functions work on one agent's matrices, ``(n, n)``, in place. ``first`` and ``second`` are the
+rows of k pairs, ``(k,)`` each, ``v`` the factors ``(k, 2, 2)`` and ``signs`` the diagonal of J,
+``(n,)``. Except for `gauss_seidel`, pairs have no row in common.
 
-Compiled code is cached on disk for the next process if a folder is writable. The kernels use one thread, so that the bits of a run
-do not depend on the number of processors. Without numba Python runs the same loops, some hundred times slower.
+Compiled code is cached on disk for the next process if a folder is writable. The kernels use one
+thread, so that the bits of a run do not depend on the number of processors. Without numba Python
+runs the same loops, some hundred times slower.
 """
 
 from __future__ import annotations
@@ -141,8 +143,8 @@ def _orthogonal(a: float, b: float, q: float, e: float, d: float) -> Found:
 
 @exact
 def _pair(hyperbolic: bool, linear: Four, squares: Four, mixed: Four) -> Turn:
-    """The better family: ``linear`` and ``squares`` are <E, P> and <E, E>_Q for I, X, Z, R, ``mixed`` is
-    <I, X>_Q, <Z, R>_Q, <I, R>_Q, <Z, X>_Q."""
+    """The better family: ``linear`` and ``squares`` are <E, P> and <E, E>_Q for I, X, Z, R,
+    ``mixed`` is <I, X>_Q, <Z, R>_Q, <I, R>_Q, <Z, X>_Q."""
     p_i, p_x, p_z, p_r = linear
     i, x, z, r = squares
     if hyperbolic:
@@ -163,7 +165,9 @@ def _pair(hyperbolic: bool, linear: Four, squares: Four, mixed: Four) -> Turn:
 
 
 @exact
-def _minimise(hyperbolic: Any, linear: Array, curvature: Array, v: Array, value: Array, ray: Index) -> None:
+def _minimise(
+    hyperbolic: Any, linear: Array, curvature: Array, v: Array, value: Array, ray: Index
+) -> None:
     for k in range(len(hyperbolic)):
         p, n = linear[k], curvature[k]
         v[k, 0, 0], v[k, 0, 1], v[k, 1, 0], v[k, 1, 1], value[k], ray[k] = _pair(
@@ -177,8 +181,8 @@ def _minimise(hyperbolic: Any, linear: Array, curvature: Array, v: Array, value:
 def minimise(hyperbolic: NDArray[np.bool_], linear: Array, curvature: Array) -> Solution:
     """The minimisers of 1/2 vec(V)^T Q vec(V) + <V, P>, with P and Q in the `BASIS`.
 
-    ``hyperbolic``, ``(k,)``, is True where J_BB has two signs; ``linear``, ``(k, 4)``, is <E, P>; ``curvature``, ``(k, 4, 4)``, has
-    the forms <E, F>_Q.
+    ``hyperbolic``, ``(k,)``, is True where J_BB has two signs; ``linear``, ``(k, 4)``, is <E, P>;
+    ``curvature``, ``(k, 4, 4)``, has the forms <E, F>_Q.
     """
     k = len(hyperbolic)
     solution = Solution(np.empty((k, 2, 2)), np.empty(k), np.empty(k, dtype=np.int64))
@@ -210,7 +214,9 @@ def _combine(row: Array, other: Array, v00: float, v01: float, v10: float, v11: 
 @_fast
 def _blocks(a: Array, b: Array, first: Index, second: Index, out: Array) -> None:
     for k in range(len(first)):
-        out[k, 0, 0], out[k, 0, 1], out[k, 1, 0], out[k, 1, 1] = _products(a, b, first[k], second[k])
+        out[k, 0, 0], out[k, 0, 1], out[k, 1, 0], out[k, 1, 1] = _products(
+            a, b, first[k], second[k]
+        )
 
 
 def blocks(a: Array, b: Array, first: Index, second: Index) -> Array:
@@ -238,7 +244,8 @@ def _turn_entries(row: Array, v: Array, first: Index, second: Index) -> None:
 
 @_fast
 def congruence(m: Array, v: Array, first: Index, second: Index) -> None:
-    """Set ``m[B] <- V m[B]`` and then ``m[:, B] <- m[:, B] V^T``, in place: one pair of rows at a time, which stays in cache."""
+    """Set ``m[B] <- V m[B]`` and then ``m[:, B] <- m[:, B] V^T``, in place: one pair of rows at a
+    time, which stays in cache."""
     alone = np.ones(len(m), dtype=np.bool_)
     for k in range(len(first)):
         i, j = first[k], second[k]
@@ -286,8 +293,11 @@ def _best(hyperbolic: bool, t: Four, squares: Four, mixed: Four, n_iz: float) ->
 
 
 @exact
-def _turn_pair(x: Array, m: Array, i: int, j: int, v00: float, v01: float, v10: float, v11: float) -> None:
-    """Set ``x[B] <- V x[B]`` and ``m <- V m V^T`` for the rows and columns B = (i, j) of a symmetric m."""
+def _turn_pair(
+    x: Array, m: Array, i: int, j: int, v00: float, v01: float, v10: float, v11: float
+) -> None:
+    """Set ``x[B] <- V x[B]`` and ``m <- V m V^T`` for the rows and columns B = (i, j) of a
+    symmetric m."""
     _combine(x[i], x[j], v00, v01, v10, v11)
     mi, mj = m[i], m[j]
     _combine(mi, mj, v00, v01, v10, v11)
@@ -301,10 +311,14 @@ def _turn_pair(x: Array, m: Array, i: int, j: int, v00: float, v01: float, v10: 
 
 
 @exact
-def gauss_seidel(x: Array, product: Array, form: Array, signs: Array, first: Index, second: Index, sweep: Sweep) -> tuple[int, int]:
-    """Minimise tr(x^T form x)/2 over the pairs one after the other, in place; ``product`` holds x x^T and is kept up to date.
+def gauss_seidel(
+    x: Array, product: Array, form: Array, signs: Array, first: Index, second: Index, sweep: Sweep
+) -> tuple[int, int]:
+    """Minimise tr(x^T form x)/2 over the pairs one after the other, in place; ``product`` holds x
+    x^T and is kept up to date.
 
-    The result is the number of pairs done, and 0; or the index of the pair whose subproblem is unbounded, and its ray.
+    The result is the number of pairs done, and 0; or the index of the pair whose subproblem is
+    unbounded, and its ray.
     """
     for k in range(len(first)):
         i, j = first[k], second[k]
@@ -331,11 +345,12 @@ def gauss_seidel(x: Array, product: Array, form: Array, signs: Array, first: Ind
 
 @exact
 def jacobi_sweep(xt: Array, gram: Array, signs: Array) -> tuple[float, int, int]:
-    """Make one sweep of the hyperbolic Jacobi method over all pairs of columns of x, in rounds of disjoint pairs, in place.
+    """Make one sweep of the hyperbolic Jacobi method over all pairs of columns of x, in rounds of
+    disjoint pairs, in place.
 
-    ``xt`` is x^T, in which the columns of x are contiguous; ``gram``, x^T C x for some C, tends to a diagonal matrix.
-    The result is the decrease of the trace of ``gram``, and 0, 0; or, if the sweep ended early, the columns i < j, i + j > 0,
-    of a pair along which it is unbounded below.
+    ``xt`` is x^T, in which the columns of x are contiguous; ``gram``, x^T C x for some C, tends to
+    a diagonal matrix. The result is the decrease of the trace of ``gram``, and 0, 0; or, if the
+    sweep ended early, the columns i < j, i + j > 0, of a pair along which it is unbounded below.
     """
     g, n = gram, len(gram)
     even = n + n % 2

@@ -1,8 +1,9 @@
-"""Mixing and landing fields, compiled by numba: an iteration of DRFGT in one pass over the arrays of each agent.
+"""Mixing and landing fields, compiled by numba: an iteration of DRFGT in one pass over the arrays
+of each agent.
 
-`accumulate` and `product` add in the order of SciPy's ``csr_matvecs``, one multiplication and one addition at a time, so they give
-its bits. `landing_change` agrees with NumPy's form to rounding. An agent's numbers do not depend on the other agents.
-`compiled` has the kernels for pairs of rows.
+`accumulate` and `product` add in the order of SciPy's ``csr_matvecs``, one multiplication and one
+addition at a time, so they give its bits. `landing_change` agrees with NumPy's form to rounding. An
+agent's numbers do not depend on the other agents. `compiled` has the kernels for pairs of rows.
 """
 
 from __future__ import annotations
@@ -19,15 +20,29 @@ NOTHING, NONE = np.empty((0, 0, 0)), np.empty(0)
 
 
 @exact
-def accumulate(rows: int, columns: int, width: int, indptr: Index, indices: Index, data: Array, x: Array, out: Array) -> None:
-    """SciPy's ``csr_matvecs``: ``out += matrix @ x``, with ``width`` numbers per row; the same bits for finite numbers.
+def accumulate(
+    rows: int,
+    columns: int,
+    width: int,
+    indptr: Index,
+    indices: Index,
+    data: Array,
+    x: Array,
+    out: Array,
+) -> None:
+    """SciPy's ``csr_matvecs``: ``out += matrix @ x``, with ``width`` numbers per row; the same bits
+    for finite numbers.
 
     Three columns are added in a pass, so that ``out`` is read and written once for them.
     """
     for i in range(rows):
         row, entry, end = out[i * width : (i + 1) * width], indptr[i], indptr[i + 1]
         while end - entry > 2:
-            at, to, last = indices[entry] * width, indices[entry + 1] * width, indices[entry + 2] * width
+            at, to, last = (
+                indices[entry] * width,
+                indices[entry + 1] * width,
+                indices[entry + 2] * width,
+            )
             first, second, third = x[at : at + width], x[to : to + width], x[last : last + width]
             a, b, c = data[entry], data[entry + 1], data[entry + 2]
             for k in range(width):
@@ -48,7 +63,16 @@ def product(width: int, indptr: Index, indices: Index, data: Array, x: Array, ou
 
 @exact
 def _landing_change(
-    a: Array, b: Array, twice: Array, gradient: Array, x: Array, y: Array, old: Array, penalty: Array, alpha: Array, tracker: Array
+    a: Array,
+    b: Array,
+    twice: Array,
+    gradient: Array,
+    x: Array,
+    y: Array,
+    old: Array,
+    penalty: Array,
+    alpha: Array,
+    tracker: Array,
 ) -> None:
     n, d, r = x.shape
     m = a.shape[1]
@@ -87,14 +111,22 @@ def _landing_change(
 
 
 def landing_change(
-    problem: Any, x: Array, y: Array, old: Array, penalty: Array, alpha: Array = NONE, tracker: Array = NOTHING
+    problem: Any,
+    x: Array,
+    y: Array,
+    old: Array,
+    penalty: Array,
+    alpha: Array = NONE,
+    tracker: Array = NOTHING,
 ) -> Array:
-    """Move x by -alpha times ``tracker``, if these are given, and add the change of the landing field of St(d, r) to y, in place.
+    """Move x by -alpha times ``tracker``, if these are given, and add the change of the landing
+    field of St(d, r) to y, in place.
 
     Parameters
     ----------
     problem
-        An `protocols.Oracle`; one with `protocols.RowForm` has its gradients computed in the same pass.
+        An `protocols.Oracle`; one with `protocols.RowForm` has its gradients computed in the same
+        pass.
     x, y, tracker
         ``(n, d, r)``, float64, C-contiguous.
     old

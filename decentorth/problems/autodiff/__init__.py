@@ -1,4 +1,5 @@
-"""A user's own objectives with gradients by automatic differentiation: functions in JAX, PyTorch or autograd, and PyTorch modules.
+"""A user's own objectives with gradients by automatic differentiation: functions in JAX, PyTorch or
+autograd, and PyTorch modules.
 
 The libraries are imported when a problem is made, not with this package.
 """

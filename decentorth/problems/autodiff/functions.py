@@ -14,7 +14,15 @@ from ...protocols import Array, Index
 from ...settings import Count, check
 from ..base import AgentProblem, C, Selection, selected
 from ..functions import FunctionProblem
-from .libraries import LIBRARIES, Arrays, Backend, DerivativeLibrary, Objective, WrongAnswer, candidates
+from .libraries import (
+    LIBRARIES,
+    Arrays,
+    Backend,
+    DerivativeLibrary,
+    Objective,
+    WrongAnswer,
+    candidates,
+)
 
 _TRIED = 8
 """The number of agents whose results are compared, together and one at a time."""
@@ -56,8 +64,10 @@ class AgentData(NamedTuple):
         for agent, item in enumerate(self.items):
             rows = {np.shape(a)[:1] for a in item}
             if len(rows) != 1 or rows <= {(), (0,)}:
-                must = "have equally many rows, at least one"
-                raise ValueError(f"the arrays of agent {agent} must {must}, got {sorted(rows)}")
+                raise ValueError(
+                    f"the arrays of agent {agent} must have equally many rows, at least one, got "
+                    f"{sorted(rows)}"
+                )
             counts.append(rows.pop()[0])
         return np.array(counts, dtype=np.int64)
 
@@ -79,7 +89,9 @@ class DifferentiatedProblem(AgentProblem[C]):
     _cure: ClassVar[str] = "write it with one library, or give gradient="
     """The advice where no library can differentiate it."""
 
-    def __init__(self, f: Callable[..., object], constraint: C, own: AgentData, backends: Sequence[Backend]) -> None:
+    def __init__(
+        self, f: Callable[..., object], constraint: C, own: AgentData, backends: Sequence[Backend]
+    ) -> None:
         super().__init__(len(own.items), slice(0, len(own.items)), constraint)
         self._own = own
         if not own.numbered:
@@ -93,11 +105,14 @@ class DifferentiatedProblem(AgentProblem[C]):
         if tried.dtype != np.float64:
             accuracy = np.spacing(tried.dtype.type(1))
             warnings.warn(
-                f"f is computed in {tried.dtype}, not float64: gradients are accurate to about {accuracy:.0e}; give float64 data",
+                f"f is computed in {tried.dtype}, not float64: gradients are accurate to about "
+                f"{accuracy:.0e}; give float64 data",
                 stacklevel=3,
             )
 
-    def _differentiating(self, f: Objective, backends: Sequence[Backend], point: Array) -> DerivativeLibrary:
+    def _differentiating(
+        self, f: Objective, backends: Sequence[Backend], point: Array
+    ) -> DerivativeLibrary:
         """The first library that can differentiate f of the first agent."""
         reasons, cure = [], ""
         for name in backends:
@@ -114,9 +129,11 @@ class DifferentiatedProblem(AgentProblem[C]):
         raise TypeError(f"{self._function} cannot be differentiated ({'; '.join(reasons)}){cure}")
 
     def _together(self, tried: AgentData, points: Array) -> DerivativeLibrary | None:
-        """The library that takes all agents in one call; None, with a warning for functions of data, where f does not permit that.
+        """The library that takes all agents in one call; None, with a warning for functions of
+        data, where f does not permit that.
 
-        Its results for agents together and one at a time are compared: where bits differ, agents are separated within a call.
+        Its results for agents together and one at a time are compared: where bits differ, agents
+        are separated within a call.
         """
         if tried.stacked is None:
             return None
@@ -137,8 +154,13 @@ class DifferentiatedProblem(AgentProblem[C]):
         return library
 
     def _warn_of(self, error: Exception, library: DerivativeLibrary) -> None:
-        why = f"{library.name} cannot batch it ({_in_short(error)})"
-        warnings.warn(f"{self._function} is evaluated one agent at a time, since {why}", stacklevel=2)
+        warnings.warn(
+            (
+                f"{self._function} is evaluated one agent at a time, since {library.name} cannot "
+                f"batch it ({_in_short(error)})"
+            ),
+            stacklevel=2,
+        )
 
     def _take(self, local: Selection) -> None:
         self._own = self._own.take(local)
@@ -147,7 +169,8 @@ class DifferentiatedProblem(AgentProblem[C]):
 
     @cached_property
     def _arrays(self) -> Arrays:
-        """The numbers or arrays of all local agents, stacked, for a library that takes them together."""
+        """The numbers or arrays of all local agents, stacked, for a library that takes them
+        together."""
         return self._library.arrays(self._own.stacked or ())
 
     @cached_property
@@ -161,7 +184,8 @@ class DifferentiatedProblem(AgentProblem[C]):
         return kept | {"_blocks": None}
 
     def _evaluate(self, gradient: bool, x: Array, *batch: Index) -> Array:
-        """``(n_local,)`` or like x: f, or its gradient, in one call, or of one agent after the other where that fails."""
+        """``(n_local,)`` or like x: f, or its gradient, in one call, or of one agent after the
+        other where that fails."""
         if not self._library.batched:
             return self._one_by_one(self._library, gradient, x, *batch)
         try:
@@ -173,13 +197,24 @@ class DifferentiatedProblem(AgentProblem[C]):
         self._warn_of(failure, alone)
         return found
 
-    def _one_by_one(self, library: DerivativeLibrary, gradient: bool, *given: Array | Index) -> Array:
-        """``(n_local,)`` or like the points: f, or its gradient, by a library of one agent; an error names the agent."""
+    def _one_by_one(
+        self, library: DerivativeLibrary, gradient: bool, *given: Array | Index
+    ) -> Array:
+        """``(n_local,)`` or like the points: f, or its gradient, by a library of one agent; an
+        error names the agent."""
         agents = range(self.agents.start, self.agents.stop)
         each = zip(agents, self._each, *given, strict=True)
         return np.stack([self._of_agent(library, gradient, *one) for one in each])
 
-    def _of_agent(self, library: DerivativeLibrary, gradient: bool, agent: int, own: Arrays, x: Array, *batch: Index) -> Array:
+    def _of_agent(
+        self,
+        library: DerivativeLibrary,
+        gradient: bool,
+        agent: int,
+        own: Arrays,
+        x: Array,
+        *batch: Index,
+    ) -> Array:
         """The value of f of one agent, or its gradient like x; an error names the agent."""
         what = f"{self._function} of agent {agent}"
         try:
@@ -190,8 +225,10 @@ class DifferentiatedProblem(AgentProblem[C]):
             error.add_note(f"raised by {what}")
             raise
         if gradient and (found.shape != x.shape or found.dtype.kind != "f"):
-            must, got = f"be real and have shape {x.shape}", f"{found.dtype} of shape {found.shape}"
-            raise WrongAnswer(f"the gradient of {what} must {must}, got {got}")
+            raise WrongAnswer(
+                f"the gradient of {what} must be real and have shape {x.shape}, got "
+                f"{found.dtype} of shape {found.shape}"
+            )
         return found
 
     def value(self, x: Array) -> Array:
@@ -202,7 +239,8 @@ class DifferentiatedProblem(AgentProblem[C]):
         return np.array(self._evaluate(True, x), dtype=np.float64, order="C")
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(n_local, *shape)``: an unbiased gradient from the samples ``batch``, ``(n_local, b)``; a TypeError without data."""
+        """``(n_local, *shape)``: an unbiased gradient from the samples ``batch``, ``(n_local, b)``;
+        a TypeError without data."""
         if self._own.numbered:
             raise TypeError("gradients on a few samples need data: from_function(f, set, data=...)")
         return np.array(self._evaluate(True, x, batch), dtype=np.float64, order="C")
@@ -219,35 +257,40 @@ def from_function(
 ) -> AgentProblem[C]:
     """A problem with your own objective, differentiated automatically.
 
-    All agents of a process are evaluated in one call where ``f`` permits it, with the same bits on any number of ranks (of the
-    same machine type and library version).
+    All agents of a process are evaluated in one call where ``f`` permits it, with the same bits on
+    any number of ranks (of the same machine type and library version).
 
     Parameters
     ----------
     f
-        ``f(agent, x) -> number``, written with JAX, PyTorch or autograd; x has the shape ``set.shape``, and ``agent`` is its
-        number. With ``data`` it is ``f(own, x)``, ``own`` the agent's array, or its tuple of arrays.
+        ``f(agent, x) -> number``, written with JAX, PyTorch or autograd; x has the shape
+        ``set.shape``, and ``agent`` is its number. With ``data`` it is ``f(own, x)``, ``own`` the
+        agent's array, or its tuple of arrays.
     set
         The feasible set, e.g. ``do.sets.Stiefel(d, r)``.
     n_agents
         The number of agents; that of ``data`` where it is given.
     gradient
-        ``gradient(agent, x)``, or ``gradient(own, x)``: your own gradient, in place of automatic differentiation.
+        ``gradient(agent, x)``, or ``gradient(own, x)``: your own gradient, in place of automatic
+        differentiation.
     backend
-        The library: ``"jax"``, ``"torch"`` or ``"autograd"``; auto is the first one your program imported that can differentiate f.
+        The library: ``"jax"``, ``"torch"`` or ``"autograd"``; auto is the first one your program
+        imported that can differentiate f.
     data
-        For every agent an array, or a tuple of arrays, whose rows are its samples: a list of them, or one stacked array (a tuple of
-        stacked arrays), which is not copied. A list may also hold PyTorch's data sets or loaders, whose samples are read once.
-        Where f is a mean over the rows, mini-batches (``batch_size``) are unbiased. Agents with unequal numbers of rows are
+        For every agent an array, or a tuple of arrays, whose rows are its samples: a list of them,
+        or one stacked array (a tuple of stacked arrays), which is not copied. A list may also hold
+        PyTorch's data sets or loaders, whose samples are read once. Where f is a mean over the
+        rows, mini-batches (``batch_size``) are unbiased. Agents with unequal numbers of rows are
         evaluated one after the other.
 
     Raises
     ------
     TypeError
-        ``f`` is no function, or no library can differentiate it: gives their reasons. During a run, when ``f`` returns something
-        else than one real number; names the agent.
+        ``f`` is no function, or no library can differentiate it: gives their reasons. During a run,
+        when ``f`` returns something else than one real number; names the agent.
     ValueError
-        An unknown backend, no number of agents or two that differ, or rows of an agent's arrays that do not match.
+        An unknown backend, no number of agents or two that differ, or rows of an agent's arrays
+        that do not match.
     ModuleNotFoundError
         The library is not installed; names the command that installs it.
     """
@@ -259,10 +302,14 @@ def from_function(
         own = arranged(data)
         for agent, arrays in enumerate(own.items):
             if len(arrays) != len(own.items[0]):
-                got = f"got {len(arrays)} and {len(own.items[0])}"
-                raise ValueError(f"agents {agent} and 0 must have equally many arrays, {got}")
+                raise ValueError(
+                    f"agents {agent} and 0 must have equally many arrays, got {len(arrays)} and "
+                    f"{len(own.items[0])}"
+                )
         if n_agents not in (None, len(own.items)):
-            raise ValueError(f"n_agents is {n_agents}: the data are those of {len(own.items)} agents")
+            raise ValueError(
+                f"n_agents is {n_agents}: the data are those of {len(own.items)} agents"
+            )
     elif n_agents is None:
         raise ValueError("n_agents is None: give n_agents, at least 1")
     else:
@@ -278,7 +325,8 @@ def from_function(
 
 
 def _array(a: object, whose: str) -> Array:
-    """The data as an array, float64 where they are not whole numbers; the data themselves where they are so already."""
+    """The data as an array, float64 where they are not whole numbers; the data themselves where
+    they are so already."""
     try:
         found = np.asarray(a)
     except Exception as error:  # rows of unequal lengths, tensors on a GPU
@@ -287,8 +335,10 @@ def _array(a: object, whose: str) -> Array:
         got = f"a {type(a).__name__} of {found.dtype}"
         if np.ma.is_masked(a):
             got = "masked entries"
-        must = "an array of real numbers whose rows are samples, or a tuple of them"
-        raise ValueError(f"the data{whose} must be {must}, got {got}")
+        raise ValueError(
+            f"the data{whose} must be an array of real numbers whose rows are samples, or a "
+            f"tuple of them, got {got}"
+        )
     return found.astype(np.float64, copy=False) if found.dtype.kind == "f" else found
 
 
@@ -299,7 +349,8 @@ def _is_of_samples(data: object) -> bool:
 
 
 def _samples(data: object) -> object:
-    """The samples of a data set or a loader of PyTorch, read once: an array, or a tuple of arrays."""
+    """The samples of a data set or a loader of PyTorch, read once: an array, or a tuple of
+    arrays."""
     from torch.utils.data import DataLoader
 
     batches = list(data if isinstance(data, DataLoader) else DataLoader(data, batch_size=_BATCH))
@@ -315,8 +366,9 @@ def _own(data: Any, whose: str = "") -> tuple[Arrays, bool]:
         try:
             data = _samples(data)
         except Exception as error:  # whatever a user's data set raises
-            read = f"a {type(data).__name__}, cannot be read ({_in_short(error)})"
-            raise ValueError(f"the data{whose}, {read}") from error
+            raise ValueError(
+                f"the data{whose}, a {type(data).__name__}, cannot be read ({_in_short(error)})"
+            ) from error
     bare = not isinstance(data, tuple)
     return tuple(_array(a, whose) for a in ([data] if bare else data)), bare
 

@@ -1,9 +1,12 @@
-"""The libraries of automatic differentiation: each evaluates f, or its gradient, for all local agents in one call.
+"""The libraries of automatic differentiation: each evaluates f, or its gradient, for all local
+agents in one call.
 
-The bits of an agent's result must not depend on how many agents are evaluated with it. JAX: compiled code for a batch differs with
-its size, so that ``vmap`` does not keep bits; ``lax.map``, one compiled loop over the agents, does, at the same speed. PyTorch:
-``vmap`` keeps bits for most functions; this is tested for each function when its problem is made, and otherwise ``vmap`` is called
-with one agent at a time. autograd lacks batches: a loop over the agents, which other libraries have where a batch fails.
+The bits of an agent's result must not depend on how many agents are evaluated with it. JAX:
+compiled code for a batch differs with its size, so that ``vmap`` does not keep bits; ``lax.map``,
+one compiled loop over the agents, does, at the same speed. PyTorch: ``vmap`` keeps bits for most
+functions; this is tested for each function when its problem is made, and otherwise ``vmap`` is
+called with one agent at a time. autograd lacks batches: a loop over the agents, which other
+libraries have where a batch fails.
 """
 
 from __future__ import annotations
@@ -51,7 +54,8 @@ def _imported(name: Backend) -> Any:
 
 
 class DerivativeLibrary(ABC):
-    """The objective f and its gradient by one library: of all agents in one call if ``batched``, else of one agent.
+    """The objective f and its gradient by one library: of all agents in one call if ``batched``,
+    else of one agent.
 
     ``numbered`` is true where f takes the agents' numbers.
     """
@@ -75,10 +79,12 @@ class DerivativeLibrary(ABC):
         return type(self)(self.f, self.numbered, batched)
 
     def separate(self) -> None:  # noqa: B027  # most libraries need not
-        """Evaluate one agent after the other within a call, where the library's batches change bits."""
+        """Evaluate one agent after the other within a call, where the library's batches change
+        bits."""
 
     def arrays(self, own: Arrays) -> Arrays:
-        """The NumPy arrays of an agent, or of all agents, for the library, without a copy where it permits that."""
+        """The NumPy arrays of an agent, or of all agents, for the library, without a copy where it
+        permits that."""
         if self.numbered and not self.batched:
             return own
         return tuple(map(self._array, own))
@@ -116,14 +122,17 @@ class DerivativeLibrary(ABC):
         return value
 
     def _wrong(self, value: Any) -> str:
-        """The kind of a value of f and the advice, if it is not one real number of the library; else nothing."""
+        """The kind of a value of f and the advice, if it is not one real number of the library;
+        else nothing."""
         match value:
             case None:
                 return "None: does the function end with `return`?"
             case float():
                 return ""
             case int():
-                return f"{value}, which does not depend on x: return {float(value)} if that is meant"
+                return (
+                    f"{value}, which does not depend on x: return {float(value)} if that is meant"
+                )
         dtype = str(getattr(value, "dtype", ""))
         if not dtype or np.ma.isMaskedArray(value):
             return f"{type(value).__name__}: return the number itself"
@@ -174,7 +183,8 @@ class Torch(DerivativeLibrary):
         self._made.cache_clear()
 
     def _array(self, a: Array) -> object:
-        """The array as a tensor; shared where it can be written into, since PyTorch lacks read-only tensors."""
+        """The array as a tensor; shared where it can be written into, since PyTorch lacks read-only
+        tensors."""
         return self._library.from_numpy(np.require(a, requirements=["C", "W"]))
 
     def _make(self, gradient: bool) -> Function:
@@ -187,8 +197,10 @@ class Torch(DerivativeLibrary):
 
     def _wrong(self, value: object) -> str:
         if value is not None and not isinstance(value, self._library.Tensor):
-            cut = "return a tensor, without item(), float() or NumPy, which cut it off from x"
-            return f"{type(value).__name__}: {cut}"
+            return (
+                f"{type(value).__name__}: return a tensor, without item(), float() or NumPy, "
+                "which cut it off from x"
+            )
         return super()._wrong(value)
 
     def _call(self, function: Function, *given: Any) -> Array:
@@ -219,9 +231,11 @@ LIBRARIES: dict[str, type[DerivativeLibrary]] = {"jax": Jax, "torch": Torch, "au
 
 
 def candidates(backend: str) -> tuple[Backend, ...]:
-    """The libraries to try: the named one; for auto the imported libraries, or else the installed ones.
+    """The libraries to try: the named one; for auto the imported libraries, or else the installed
+    ones.
 
-    A ValueError for an unknown name; a ModuleNotFoundError names the command that installs the library.
+    A ValueError for an unknown name; a ModuleNotFoundError names the command that installs the
+    library.
     """
     names: tuple[Backend, ...] = get_args(Backend)
     if backend == "auto":

@@ -21,8 +21,9 @@ Loss = Callable[[Any, Any], Any]
 class ModuleProblem(DifferentiatedProblem[Flat]):
     """The loss of a PyTorch module on the agents' data; `from_module` makes it.
 
-    A point ``(p, 1)`` has the entries of the orthonormal parameters, one after the other, then those of the free ones. A parameter
-    of several dimensions is orthonormal as the matrix of its first dimension and all others; a wide matrix is stored transposed.
+    A point ``(p, 1)`` has the entries of the orthonormal parameters, one after the other, then
+    those of the free ones. A parameter of several dimensions is orthonormal as the matrix of its
+    first dimension and all others; a wide matrix is stored transposed.
 
     Parameters
     ----------
@@ -86,7 +87,8 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
         return found
 
     def start(self, seed: int) -> Array:
-        """``(p, 1)``: the module's own parameters, the orthonormal ones moved to the nearest such point; the seed is not used."""
+        """``(p, 1)``: the module's own parameters, the orthonormal ones moved to the nearest such
+        point; the seed is not used."""
         point = np.empty((1, *self.shape))
         given = dict(self._module.named_parameters())
         for name, (place, shape, wide) in self._places.items():
@@ -109,32 +111,40 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
         return made
 
 
-def from_module(module: object, loss: Loss, data_of_each_agent: Sequence[object], orthogonal: Sequence[str] = ()) -> ModuleProblem:
-    """A problem whose point is a PyTorch module's parameters: f_i = loss(module(inputs_i), targets_i).
+def from_module(
+    module: object, loss: Loss, data_of_each_agent: Sequence[object], orthogonal: Sequence[str] = ()
+) -> ModuleProblem:
+    """A problem whose point is a PyTorch module's parameters: f_i = loss(module(inputs_i),
+    targets_i).
 
-    All runs start from the module's own parameters; under ``mpirun`` every rank must make the same (``torch.manual_seed``). The
-    module is copied, in float64, and not changed: ``problem.module_at(point)`` returns a trained one.
+    All runs start from the module's own parameters; under ``mpirun`` every rank must make the same
+    (``torch.manual_seed``). The module is copied, in float64, and not changed:
+    ``problem.module_at(point)`` returns a trained one.
 
     Parameters
     ----------
     module
         A ``torch.nn.Module`` that is a function of its parameters and inputs alone.
     loss
-        ``loss(output, targets) -> number``, a mean over the samples, e.g. ``torch.nn.functional.cross_entropy``.
+        ``loss(output, targets) -> number``, a mean over the samples, e.g.
+        ``torch.nn.functional.cross_entropy``.
     data_of_each_agent
-        A list of ``(inputs, targets)`` with the samples first, or two stacked arrays with the agents first; arrays or tensors.
-        A list may also hold PyTorch's data sets or loaders, whose samples are read once. Agents with equally many samples are
-        evaluated in one call, where PyTorch can batch the module.
+        A list of ``(inputs, targets)`` with the samples first, or two stacked arrays with the
+        agents first; arrays or tensors. A list may also hold PyTorch's data sets or loaders, whose
+        samples are read once. Agents with equally many samples are evaluated in one call, where
+        PyTorch can batch the module.
     orthogonal
-        The names of parameters with orthonormal columns (rows where there are fewer rows), on Stiefel manifolds; others are free.
+        The names of parameters with orthonormal columns (rows where there are fewer rows), on
+        Stiefel manifolds; others are free.
 
     Raises
     ------
     TypeError
         ``module`` is no module, or the loss cannot be differentiated.
     ValueError
-        A name that is no parameter's, or one of a vector; a module with dropout or batch normalization, whose output is no function
-        of the parameters and inputs alone; or data that do not fit.
+        A name that is no parameter's, or one of a vector; a module with dropout or batch
+        normalization, whose output is no function of the parameters and inputs alone; or data that
+        do not fit.
     ModuleNotFoundError
         PyTorch is not installed.
     """
@@ -146,20 +156,28 @@ def from_module(module: object, loss: Loss, data_of_each_agent: Sequence[object]
     for name, one in module.named_modules():
         layers = torch.nn.modules
         if isinstance(one, torch.nn.RNNBase | torch.nn.MultiheadAttention) and one.dropout > 0:
-            raise ValueError(f"{type(one).__name__} ({name}) has random dropout={one.dropout}: set it to 0")
+            raise ValueError(
+                f"{type(one).__name__} ({name}) has random dropout={one.dropout}: set it to 0"
+            )
         if isinstance(one, layers.dropout._DropoutNd | layers.batchnorm._NormBase):
-            more = "depends on more than parameters and inputs: leave it out, or use LayerNorm"
-            raise ValueError(f"{type(one).__name__} ({name}) {more}")
+            raise ValueError(
+                f"{type(one).__name__} ({name}) depends on more than parameters and inputs: "
+                "leave it out, or use LayerNorm"
+            )
     shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
     for name in orthogonal:
         if name not in shapes:
             raise ValueError(f"the module has no parameter {name!r}; it has {', '.join(shapes)}")
         if len(shapes[name]) < 2:
-            flat = f"the parameter {name!r} of shape {shapes[name]} is no matrix"
-            raise ValueError(f"{flat}: only matrices can be orthogonal")
+            raise ValueError(
+                f"the parameter {name!r} of shape {shapes[name]} is no matrix: only matrices can "
+                "be orthogonal"
+            )
     own = arranged(data_of_each_agent)
     for agent, item in enumerate(own.items):
         if own.bare or len(item) != 2:
             got = "an array" if own.bare else f"a tuple of {len(item)}"
-            raise ValueError(f"the data of agent {agent} must be a tuple (inputs, targets), got {got}")
+            raise ValueError(
+                f"the data of agent {agent} must be a tuple (inputs, targets), got {got}"
+            )
     return ModuleProblem(copy.deepcopy(module).double(), loss, own, orthogonal)

@@ -18,7 +18,8 @@ LARGEST = 1e150
 
 
 def is_masked(value: object) -> bool:
-    """True for an array with masked entries; loads `numpy.ma` only where the caller has loaded it."""
+    """True for an array with masked entries; loads `numpy.ma` only where the caller has loaded
+    it."""
     return "numpy.ma" in sys.modules and np.ma.is_masked(value)
 
 
@@ -41,13 +42,17 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
     """
     shape, must = _shape(values), "a list with one matrix for each agent, or a stack of them"
     if len(shape) == 2:
-        split = f"np.array_split(np.asarray({name}), n) gives each of n agents its rows"
-        raise ValueError(f"{name} must be {must}, got one matrix of shape {shape}: {split}")
+        raise ValueError(
+            f"{name} must be {must}, got one matrix of shape {shape}: "
+            f"np.array_split(np.asarray({name}), n) gives each of n agents its rows"
+        )
     if shape and len(shape) != 3:
         raise ValueError(f"{name} must be {must}, got an array of shape {shape}")
     if isinstance(values, Mapping):
-        cure = "give list(values.values()), or the mapping to from_sites"
-        raise TypeError(f"{name} must be a list, got a mapping of {', '.join(map(str, values)):.80}: {cure}")
+        raise TypeError(
+            f"{name} must be a list, got a mapping of {', '.join(map(str, values)):.80}: give "
+            "list(values.values()), or the mapping to from_sites"
+        )
     if isinstance(values, Iterator):
         raise TypeError(f"{name} must be {must}, got {type(values).__name__}: give list(...) of it")
     if values is None or np.isscalar(values):
@@ -75,12 +80,16 @@ def _matrix(name: str, value: object, missing: bool) -> Array:
         row, column = np.argwhere(bad)[0].tolist()
         must, entry = "be finite", array[row, column]
         if np.isfinite(entry):
-            must = f"be at most {LARGEST:g} in size, as squares are computed: divide all by one number"
+            must = (
+                f"be at most {LARGEST:g} in size, as squares are computed: divide all by one number"
+            )
         place, repair = f"entry [{row}, {column}]", ""
         if frame:
             place = f"column {frame.columns[column]} in row {frame.rows[row]}"
             repair = f": frame.{frame.drop}() leaves out their rows" * bool(np.isnan(entry))
-        raise ValueError(f"{name} must {must}; {place} is {entry} ({int(bad.sum())} such entries){repair}")
+        raise ValueError(
+            f"{name} must {must}; {place} is {entry} ({int(bad.sum())} such entries){repair}"
+        )
     return array
 
 
@@ -131,7 +140,8 @@ def same_columns(name: str, values: Sequence[Array], first_agent: int = 0) -> in
 
 
 def same_names(name: str, values: Any, first_agent: int = 0) -> None:
-    """Raise ValueError for the first of the agents' data frames whose columns are not those of the first one, in the same order."""
+    """Raise ValueError for the first of the agents' data frames whose columns are not those of the
+    first one, in the same order."""
     labels = [(agent, _Frame.of(value)) for agent, value in enumerate(values, first_agent)]
     frames = [(agent, frame.columns) for agent, frame in labels if frame]
     for agent, names in frames:
@@ -141,8 +151,10 @@ def same_names(name: str, values: Any, first_agent: int = 0) -> None:
         lists = ((agent, {*names} - {*known}), (first, {*known} - {*names}))
         only = [f"only agent {one} has {', '.join(sorted(own)):.200}" for one, own in lists if own]
         how = "; ".join(only) or "another order, or some twice"
-        other = f"{name} of agent {agent} has other columns than that of agent {first}"
-        raise ValueError(f"{other} ({how}): give frame[frames[0].columns] for each frame")
+        raise ValueError(
+            f"{name} of agent {agent} has other columns than that of agent {first} ({how}): give "
+            "frame[frames[0].columns] for each frame"
+        )
 
 
 def samples(name: str, values: object, first_agent: int = 0) -> tuple[list[Array], int]:
@@ -160,5 +172,7 @@ def agent_weights(weights: Array | None, n_local: int) -> Array:
     if weights is None:
         return np.ones(n_local)
     if weights.shape != (n_local,):
-        raise ValueError(f"weights must have shape ({n_local},), one for each agent, got {weights.shape}")
+        raise ValueError(
+            f"weights must have shape ({n_local},), one for each agent, got {weights.shape}"
+        )
     return weights

@@ -27,7 +27,9 @@ SampleFile = Annotated[
     "site-{agent}.npy), or bundled data (digits).",
 ]
 AgentSamples = Annotated[Count, "Samples of each agent (generated data)."]
-Shuffling = Annotated[bool, "Shuffle the file's rows over the agents by the seed; otherwise consecutive rows."]
+Shuffling = Annotated[
+    bool, "Shuffle the file's rows over the agents by the seed; otherwise consecutive rows."
+]
 Centering = Annotated[bool, "Subtract from each column its mean over all samples."]
 
 
@@ -35,8 +37,10 @@ def _switch(value: object) -> bool:
     """A value of ``scale``; a TypeError for the number that it was once."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    cure = "to divide all samples by one number give divide_by"
-    raise TypeError(f"scale must be true or false, got {value!r}: {cure}")
+    raise TypeError(
+        f"scale must be true or false, got {value!r}: to divide all samples by one number give "
+        "divide_by"
+    )
 
 
 Scaling = Annotated[bool, Form(_switch)]
@@ -78,26 +82,30 @@ class Divided(Sourced):
     Parameters
     ----------
     columns
-        The names of the columns of the samples in a table (.csv, .parquet); by default all but that of the labels.
+        The names of the columns of the samples in a table (.csv, .parquet); by default all but that
+        of the labels.
     label_column
         The name of the column of labels in a table.
     exclude
-        The names of columns of a table that are left out, as an identifier; the others are the samples.
+        The names of columns of a table that are left out, as an identifier; the others are the
+        samples.
     drop_missing
         Leave out the rows of a table in which a cell of these columns is missing.
     missing
         Missing cells are refused, or each gets the mean of its column over all agents' samples.
     partition
-        How samples are divided: even, by-label (each agent sees few labels), dirichlet (shares of each label drawn at random) or
-        by-column (an agent for each label, as a station).
+        How samples are divided: even, by-label (each agent sees few labels), dirichlet (shares of
+        each label drawn at random) or by-column (an agent for each label, as a station).
     labels
-        File with one label per sample, for all but even; bundled data, svmlight files and tables with label_column bring their own.
+        File with one label per sample, for all but even; bundled data, svmlight files and tables
+        with label_column bring their own.
     dirichlet_alpha
         Concentration of dirichlet: small is heterogeneous, large is even.
     shuffle
         Shuffle the samples by the seed before an even division; otherwise consecutive rows.
     scale
-        Subtract from each column its mean, and divide it by its standard deviation, over all agents' samples.
+        Subtract from each column its mean, and divide it by its standard deviation, over all
+        agents' samples.
     """
 
     columns: tuple[str, ...] = ()
@@ -116,7 +124,9 @@ class Divided(Sourced):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.drop_missing and self.missing == "mean":
-            raise ValueError("drop_missing leaves out rows whose cells missing mean fills: give one")
+            raise ValueError(
+                "drop_missing leaves out rows whose cells missing mean fills: give one"
+            )
         if self.columns and self.exclude:
             raise ValueError("columns are read, and exclude is left out: give one of the two")
 
@@ -126,14 +136,16 @@ class Divided(Sourced):
         return self.columns, self.label_column, self.drop_missing, self.exclude, fill
 
     def _source(self, n_agents: int, seed: int) -> SampleSource:
-        """The samples of all agents; the seed divides those of files over the agents, or generates them."""
+        """The samples of all agents; the seed divides those of files over the agents, or generates
+        them."""
         if self.from_file:
             return Division([vars(self)[self._source_field]], self, n_agents, seed)
         return self._drawn(n_agents, seed)
 
     def _drawn(self, n_agents: int, seed: int) -> SampleSource:
         """Generated samples, for settings that generate samples of the form of a file's."""
-        raise NotImplementedError  # the others read files alone, or generate their problem in ways of their own
+        # the others read files alone, or generate their problem in ways of their own
+        raise NotImplementedError
 
     @property
     def wanted(self) -> Wanted:
@@ -174,7 +186,8 @@ Build = Callable[[slice, Collective], AgentProblem[Any]]
 
 
 class SampleSource(ABC):
-    """The samples of all agents, from files or generated; `read` gives those of some agents, one list for each view."""
+    """The samples of all agents, from files or generated; `read` gives those of some agents, one
+    list for each view."""
 
     n_agents: int
     counts: Sequence[int]
@@ -195,7 +208,8 @@ class SampleSource(ABC):
 
     @abstractmethod
     def found(self, agents: slice, collective: Collective) -> list[View]:
-        """The samples ``(m_i, d)`` of each agent in ``agents`` as they are, for each view, and the names of its columns."""
+        """The samples ``(m_i, d)`` of each agent in ``agents`` as they are, for each view, and the
+        names of its columns."""
 
     def read(self, agents: slice, collective: Collective = HERE) -> list[list[Array]]:
         """Return the samples in the requested units, for each view.
@@ -208,7 +222,8 @@ class SampleSource(ABC):
         return [view for view, _ in scaled]
 
     def deferred(self, build: Build, outline: Callable[[], Outline]) -> Deferred:
-        """The problem of these samples, whose ``outline`` lacks their numbers and what reading takes."""
+        """The problem of these samples, whose ``outline`` lacks their numbers and what reading
+        takes."""
 
         def built(agents: slice, collective: Collective) -> AgentProblem[Any]:
             return build(agents, collective).with_units(self.units)
@@ -223,7 +238,8 @@ class SampleSource(ABC):
 
     # Generated samples are in no file.
     def open(self, agents: slice, collective: Collective) -> None:  # noqa: B027
-        """Open the files of sites; called by all ranks before the sizes are asked for, each with its agents."""
+        """Open the files of sites; called by all ranks before the sizes are asked for, each with
+        its agents."""
 
     def numbers(self) -> int:
         """The number of entries of all samples."""
@@ -250,7 +266,9 @@ class Division(SampleSource):
 
         columns = Columns(*self.settings.selected())
         if len(self.data) > 1 and columns.by_name:
-            raise ValueError(f"{columns.given()} is for one table, not one for each view: leave it out")
+            raise ValueError(
+                f"{columns.given()} is for one table, not one for each view: leave it out"
+            )
         return [resolve(name, columns) for name in self.data]
 
     @cached_property
@@ -269,8 +287,10 @@ class Division(SampleSource):
         settings, first = self.settings, self.views[0]
         for view in self.views[1:]:
             if view.shape[0] != first.shape[0]:
-                rows = f"{first.name} has {first.shape[0]} rows and {view.name} {view.shape[0]}"
-                raise ValueError(f"views must have a row for each sample, but {rows}")
+                raise ValueError(
+                    f"views must have a row for each sample, but {first.name} has {first.shape[0]} "
+                    f"rows and {view.name} {view.shape[0]}"
+                )
         labels, alpha = None, settings.dirichlet_alpha
         if settings.partition != "even":
             labels = first.labels if settings.labels is None else load_labels(settings.labels)
@@ -325,8 +345,10 @@ class Division(SampleSource):
                     f"but n_agents is {self.n_agents}: leave it out"
                 )
         if self.settings.partition != "even":
-            one = f"partition {self.settings.partition} divides one table"
-            raise ValueError(f"{one}, and here each site has its own: leave it out")
+            raise ValueError(
+                f"partition {self.settings.partition} divides one table, and here each site has "
+                "its own: leave it out"
+            )
         return files
 
     @cached_property
@@ -357,7 +379,8 @@ class Division(SampleSource):
 
 @dataclass
 class Generated(SampleSource):
-    """Samples that are drawn agent by agent: ``draw`` maps an agent's number to its arrays, one for each view."""
+    """Samples that are drawn agent by agent: ``draw`` maps an agent's number to its arrays, one for
+    each view."""
 
     counts: Sequence[int]
     width: int
@@ -400,7 +423,8 @@ class Part(NamedTuple):
     source: SampleSource
     seed: int
     total: int = 0
-    """The number of samples of all agents; the counts of a source may be estimates. 0 for random samples."""
+    """The number of samples of all agents; the counts of a source may be estimates. 0 for random
+    samples."""
 
     @property
     def place(self) -> DataPlace:
@@ -410,7 +434,8 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class OneView(Divided, ABC):
-    """Settings of a problem of the samples of each agent, in one view, that is made without asking other ranks."""
+    """Settings of a problem of the samples of each agent, in one view, that is made without asking
+    other ranks."""
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem; the seed divides the samples, or generates them."""

@@ -1,4 +1,5 @@
-"""The Taylor test of gradients: the error of f(x + t v) ~ f(x) + t <g, v> falls with slope 2 in t if g is the gradient at x."""
+"""The Taylor test of gradients: the error of f(x + t v) ~ f(x) + t <g, v> falls with slope 2 in t
+if g is the gradient at x."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from ...numerics.ordered_sums import norms, sums
 from ...protocols import Array, Collective
 
 RIGHT = 1.5
-"""The slope above which a gradient is right: 2 for smooth functions, at least 1.58 where a kink is crossed, 1 for a wrong one."""
+"""The slope above which a gradient is right: 2 for smooth functions, at least 1.58 where a kink is
+crossed, 1 for a wrong one."""
 _STEPS = 2.0 ** -np.arange(1.0, 41.0)
 _CLEAR = 50.0
 """How many times larger than rounding an error must be for its slope to mean something."""
@@ -39,8 +41,8 @@ class GradientCheck:
     """
 
     slope: float
-    """The slope of the worst agent: 2 where the gradient is right, 1 where it is wrong, infinite where the expansion is exact, and
-    NaN where the value or the gradient is not finite."""
+    """The slope of the worst agent: 2 where the gradient is right, 1 where it is wrong, infinite
+    where the expansion is exact, and NaN where the value or the gradient is not finite."""
     agent: int
     """The number of the worst agent."""
     slopes: Array = field(repr=False)
@@ -57,12 +59,15 @@ class GradientCheck:
             return f"GradientCheck: right, {slope} (2 is expected; the worst is agent {self.agent})"
         if np.isnan(self.slope):
             return f"GradientCheck: the value or the gradient of agent {self.agent} is not finite"
-        wrong = f"the gradient of agent {self.agent} does not fit its value"
-        return f"GradientCheck: WRONG, {wrong}: {slope}, 2 is expected"
+        return (
+            f"GradientCheck: WRONG, the gradient of agent {self.agent} does not fit its value: "
+            f"{slope}, 2 is expected"
+        )
 
 
 def worst(slopes: Array, first_agent: int, own: Array) -> GradientCheck:
-    """The check of slopes ``(n,)`` of which the first is that of ``first_agent``; ``own`` are those of this process."""
+    """The check of slopes ``(n,)`` of which the first is that of ``first_agent``; ``own`` are those
+    of this process."""
     at = int(np.argmin(np.where(np.isnan(slopes), -np.inf, slopes)))
     return GradientCheck(float(slopes[at]), first_agent + at, own)
 
@@ -82,8 +87,9 @@ def check_attached(problem: Any, start: Array) -> None:
     wrong = np.flatnonzero(zero & ~(slopes > RIGHT))
     if len(wrong):
         raise ValueError(
-            f"the gradient of agent {problem.agents.start + wrong[0]} is zero, although its objective "
-            "changes with x: does the function cut its value off from x, by x.detach() or NumPy?"
+            f"the gradient of agent {problem.agents.start + wrong[0]} is zero, although its "
+            "objective changes with x: does the function cut its value off from x, by "
+            "x.detach() or NumPy?"
         )
 
 

@@ -1,6 +1,8 @@
-"""Quantities of the rows of all agents together, from the collective and in agent order; no rank holds all rows.
+"""Quantities of the rows of all agents together, from the collective and in agent order; no rank
+holds all rows.
 
-A_i denotes the ``(m_i, d)`` rows of an agent, and ``A`` a list of these for the agents of this process.
+A_i denotes the ``(m_i, d)`` rows of an agent, and ``A`` a list of these for the agents of this
+process.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ Fold = Callable[[int, Callable[[Array], None]], Array]
 """A sum over all agents: `Collective.fold`, or `here`."""
 
 _CONSTANT = 4.0 * float(np.finfo(np.float64).eps)
-"""The standard deviation, as a share of the mean, up to which a column is constant but for rounding."""
+"""The standard deviation, as a share of the mean, up to which a column is constant but for
+rounding."""
 _SINGULAR = 1e-10
 """The share of the largest eigenvalue below which whitening treats an eigenvalue as zero."""
 
@@ -100,7 +103,8 @@ class Units(NamedTuple):
     mean: Array
     """``(d,)``: the means of all present cells."""
     rest: Array
-    """``(d,)``: what the means lack of more than 16 digits, which matters where columns are far from 0."""
+    """``(d,)``: what the means lack of more than 16 digits, which matters where columns are far
+    from 0."""
     scale: Array
     """``(d,)``: the standard deviations of all samples with their missing cells filled, or ones."""
     filled: tuple[int, ...]
@@ -147,16 +151,23 @@ class Units(NamedTuple):
 
 
 def units(
-    A: Sequence[Array], collective: Collective, *, scale: bool = True, names: Sequence[str] = (), near: Array | None = None
+    A: Sequence[Array],
+    collective: Collective,
+    *,
+    scale: bool = True,
+    names: Sequence[str] = (),
+    near: Array | None = None,
 ) -> Units:
-    """The common units of the rows of all agents, by three sums over them, one less without ``scale``, and with ``near``.
+    """The common units of the rows of all agents, by three sums over them, one less without
+    ``scale``, and with ``near``.
 
     Parameters
     ----------
     A
         ``(m_i, d)``: the rows, finite, or NaN in missing cells.
     scale
-        Find the standard deviations, too: the roots of the mean squares, as ``sklearn.preprocessing.StandardScaler``.
+        Find the standard deviations, too: the roots of the mean squares, as
+        ``sklearn.preprocessing.StandardScaler``.
     names
         The names of the columns, for errors.
     near
@@ -216,7 +227,8 @@ def filled(A: Sequence[Array], samples: int, mean: Array, collective: Collective
 
 
 class Wanted(NamedTuple):
-    """The units in which samples are wanted: centred, scaled (which centres too), with their missing cells filled."""
+    """The units in which samples are wanted: centred, scaled (which centres too), with their
+    missing cells filled."""
 
     center: bool = False
     scale: bool = False
@@ -240,7 +252,11 @@ ASIS = Wanted()
 
 
 def in_units(
-    A: Sequence[Array], collective: Collective, wanted: Wanted, names: Sequence[str] = (), near: Array | None = None
+    A: Sequence[Array],
+    collective: Collective,
+    wanted: Wanted,
+    names: Sequence[str] = (),
+    near: Array | None = None,
 ) -> tuple[list[Array], tuple[Units, ...]]:
     """Return the rows in the requested units, and the units, if any.
 
@@ -279,16 +295,19 @@ def squares(A: Sequence[Array], collective: Collective) -> float:
 
 
 def normalized(A: Sequence[Array], collective: Collective) -> list[Array]:
-    """The rows divided by the root mean square of all entries, unchanged where all entries are 0."""
+    """The rows divided by the root mean square of all entries, unchanged where all entries are
+    0."""
     scale = np.sqrt(squares(A, collective) / (A[0].shape[1] * rows(A, collective))) or 1.0
     return [a / scale for a in A]
 
 
-def with_spectrum(A: Sequence[Array], decay: float, largest: float | None, collective: Collective) -> list[Array]:
+def with_spectrum(
+    A: Sequence[Array], decay: float, largest: float | None, collective: Collective
+) -> list[Array]:
     """Replace the eigenvalues of sum_i A_i^T A_i by ``largest * decay^j``.
 
-    A_i <- A_i V diag(sqrt(target_j / actual_j)) V^T with V the eigenvectors of the pooled Gram matrix. ``largest`` None keeps the
-    data's own largest eigenvalue.
+    A_i <- A_i V diag(sqrt(target_j / actual_j)) V^T with V the eigenvectors of the pooled Gram
+    matrix. ``largest`` None keeps the data's own largest eigenvalue.
     """
     values, vectors = np.linalg.eigh(gram(A, collective))
     values, vectors = values[::-1], vectors[:, ::-1]
@@ -305,14 +324,17 @@ def mean_squares(A: Sequence[Array], collective: Collective) -> Array:
 
 
 def whitening(A: Sequence[Array], components: int | None, collective: Collective) -> Array:
-    """``(d, components)``: the T that gives the rows A_i T of all agents second moments ``(1/m) sum_i T^T A_i^T A_i T = I``."""
+    """``(d, components)``: the T that gives the rows A_i T of all agents second moments ``(1/m)
+    sum_i T^T A_i^T A_i T = I``."""
     return root_inverse(gram(A, collective) / rows(A, collective), components)
 
 
 def root_inverse(covariance: Array, components: int | None) -> Array:
-    """``(d, components)``: a matrix T with T^T C T = I for a covariance C of samples; a ValueError if C has too low a rank.
+    """``(d, components)``: a matrix T with T^T C T = I for a covariance C of samples; a ValueError
+    if C has too low a rank.
 
-    T = U diag(s)^{-1/2} with the largest ``components`` eigenvalues s of C and their eigenvectors U; None takes all nonzero ones.
+    T = U diag(s)^{-1/2} with the largest ``components`` eigenvalues s of C and their eigenvectors
+    U; None takes all nonzero ones.
     """
     d = len(covariance)
     values, vectors = np.linalg.eigh(covariance)

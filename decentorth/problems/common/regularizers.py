@@ -1,7 +1,9 @@
-"""Convex terms with a proximal map: the l1 norm, the norms of rows, and negative parts, each times a weight mu.
+"""Convex terms with a proximal map: the l1 norm, the norms of rows, and negative parts, each times
+a weight mu.
 
-prox_{t h}(y) is the w with the least ||w - y||^2 / 2 + t h(w). All of them act on each row of a point ``(d, r)`` alone,
-so that the derivative of a proximal map is one matrix of order r for each row.
+prox_{t h}(y) is the w with the least ||w - y||^2 / 2 + t h(w). All of them act on each row of a
+point ``(d, r)`` alone, so that the derivative of a proximal map is one matrix of order r for each
+row.
 """
 
 from __future__ import annotations
@@ -63,7 +65,8 @@ class RowNorms(L1):
 
 @dataclass(frozen=True)
 class NegativeParts(L1):
-    """h(x) = mu sum max(-x_ij, 0): an exact penalty of negative entries, once mu exceeds the multipliers of x >= 0."""
+    """h(x) = mu sum max(-x_ij, 0): an exact penalty of negative entries, once mu exceeds the
+    multipliers of x >= 0."""
 
     def value(self, x: Array) -> Array:
         return self.mu * sums(np.maximum(-x, 0.0))

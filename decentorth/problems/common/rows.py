@@ -1,7 +1,8 @@
-"""The base class of problems with a sum over samples, f_i(x) = w_i sum_j h(x^T a_j) over the rows a_j of A_i, and stacks of rows.
+"""The base class of problems with a sum over samples, f_i(x) = w_i sum_j h(x^T a_j) over the rows
+a_j of A_i, and stacks of rows.
 
-Both passes over an agent's rows, the products A_i x and the sum A_i^T h'(A_i x), go piece by piece, so that a piece's products are
-still in cache when they are multiplied back.
+Both passes over an agent's rows, the products A_i x and the sum A_i^T h'(A_i x), go piece by piece,
+so that a piece's products are still in cache when they are multiplied back.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ from ..base import AgentProblem, C, Selection, SeparateColumns, as_selection, he
 RUN_BYTES = 1 << 21
 """The bytes of the arrays of a run, unless they belong to a single agent."""
 PASS_BYTES = 1 << 17
-"""The bytes of a piece of an agent's samples, small enough to stay in cache between the two products."""
+"""The bytes of a piece of an agent's samples, small enough to stay in cache between the two
+products."""
 
 
 class Runs:
     """The arrays of each agent, the same number for every agent.
 
-    Iterating gives ``(local, arrays)``: the slice of the agents of a run, and their arrays stacked. The runs depend on which agents
-    share a process, so an agent's numbers must not depend on its run.
+    Iterating gives ``(local, arrays)``: the slice of the agents of a run, and their arrays stacked.
+    The runs depend on which agents share a process, so an agent's numbers must not depend on its
+    run.
     """
 
     def __init__(self, agents: Sequence[tuple[Array, ...]]) -> None:
@@ -65,17 +68,24 @@ def _stack(arrays: Sequence[Array]) -> Array:
 
 
 def pieces(samples: int, width: int) -> Iterator[slice]:
-    """Runs of samples of ``width`` numbers each that take about `PASS_BYTES`, at least one sample each."""
+    """Runs of samples of ``width`` numbers each that take about `PASS_BYTES`, at least one sample
+    each."""
     size = max(1, PASS_BYTES // (8 * width))
     for start in range(0, samples, size):
         yield slice(start, min(start + size, samples))
 
 
 class RowLosses(AgentProblem[C]):
-    """f_i(x) = w_i sum_j h(x^T a_j), the sum over the rows a_j of an agent's samples A_i ``(m_i, d)``, already checked."""
+    """f_i(x) = w_i sum_j h(x^T a_j), the sum over the rows a_j of an agent's samples A_i ``(m_i,
+    d)``, already checked."""
 
     def __init__(
-        self, rows: Sequence[Array], weights: Sequence[float] | Array, constraint: C, n_agents: int | None, first_agent: int
+        self,
+        rows: Sequence[Array],
+        weights: Sequence[float] | Array,
+        constraint: C,
+        n_agents: int | None,
+        first_agent: int,
     ) -> None:
         super().__init__(*held(rows, n_agents, first_agent), constraint)
         self.n_samples: Index = np.array([len(a) for a in rows], dtype=np.int64)
@@ -85,7 +95,8 @@ class RowLosses(AgentProblem[C]):
     @staticmethod
     @abstractmethod
     def losses(products: Array) -> Array:
-        """``(n, ...)``: numbers that add up, for each agent, to the sum of h over the samples with products ``(n, b, c)``."""
+        """``(n, ...)``: numbers that add up, for each agent, to the sum of h over the samples with
+        products ``(n, b, c)``."""
 
     @staticmethod
     @abstractmethod
@@ -147,15 +158,18 @@ class RowLosses(AgentProblem[C]):
 
 
 class SeparableLosses(RowLosses[C], SeparateColumns):
-    """Row losses with h(y) a sum over the entries of y, so that each column of the gradient is computed on its own."""
+    """Row losses with h(y) a sum over the entries of y, so that each column of the gradient is
+    computed on its own."""
 
     def flops(self, columns: int) -> Array:
-        """``(n_local,)``: the operations of two products with the samples for ``columns`` columns; h' counts as one an entry."""
+        """``(n_local,)``: the operations of two products with the samples for ``columns`` columns;
+        h' counts as one an entry."""
         return (self.n_samples * ((4 * self.shape[0] + 1) * columns)).astype(np.float64)
 
 
 class AbsoluteLosses(SeparableLosses[Stiefel]):
-    """f_i(x) = w_i ||A_i x||_1, with the subgradient w_i A_i^T sign(A_i x), in which the sign of 0 is 0."""
+    """f_i(x) = w_i ||A_i x||_1, with the subgradient w_i A_i^T sign(A_i x), in which the sign of 0
+    is 0."""
 
     nonsmooth = True
 
@@ -171,5 +185,6 @@ class AbsoluteLosses(SeparableLosses[Stiefel]):
 
     @property
     def lipschitz_value(self) -> Array:
-        """``(n_local,)``: |w_i| ||A_i||_2 sqrt(m_i r), which bounds |w_i| ||A_i^T U||_F for every U of signs."""
+        """``(n_local,)``: |w_i| ||A_i||_2 sqrt(m_i r), which bounds |w_i| ||A_i^T U||_F for every U
+        of signs."""
         return np.abs(self._weights) * np.sqrt(self.largest * (self.n_samples * self.shape[1]))

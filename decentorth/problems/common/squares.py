@@ -1,8 +1,10 @@
-"""Sums of squares over an agent's rows, f_i(x) = w_i ||A_i x - B_i||_F^2, in the cheaper of two forms for each agent.
+"""Sums of squares over an agent's rows, f_i(x) = w_i ||A_i x - B_i||_F^2, in the cheaper of two
+forms for each agent.
 
-An agent with m_i rows in d columns computes its gradient ``2 w_i A_i^T (A_i x - B_i)`` from the rows (4 m_i d r flops) or from the
-Gram matrix ``A_i^T A_i`` made once (2 d^2 r flops): whichever is less. The choice, and the stacking of agents with equally many
-rows, depend on the agent alone, never on the other agents of its process. Rows are copied only into stacks of row-form agents;
+An agent with m_i rows in d columns computes its gradient ``2 w_i A_i^T (A_i x - B_i)`` from the
+rows (4 m_i d r flops) or from the Gram matrix ``A_i^T A_i`` made once (2 d^2 r flops): whichever is
+less. The choice, and the stacking of agents with equally many rows, depend on the agent alone,
+never on the other agents of its process. Rows are copied only into stacks of row-form agents;
 mini-batches are gathered from them in either form.
 """
 
@@ -33,7 +35,8 @@ def _of(function: Callable[[Any], object], targets: object) -> Any:
 
 
 def _stacked(arrays: Sequence[Array]) -> Array:
-    """``(n, ...)``: the stacked arrays, C-contiguous, which `np.stack` does not give where all arrays are transposed."""
+    """``(n, ...)``: the stacked arrays, C-contiguous, which `np.stack` does not give where all
+    arrays are transposed."""
     return np.ascontiguousarray(np.stack(arrays))
 
 
@@ -47,7 +50,8 @@ def _gradient(a: Array, b: Array | None, twice: Array, x: Array) -> Array:
 
 
 class _Rows(NamedTuple):
-    """The data of agents that keep their rows: ``a`` (n, m, d), ``b`` (n, m, r) or None for zero, ``twice`` 2 w (n, 1, 1)."""
+    """The data of agents that keep their rows: ``a`` (n, m, d), ``b`` (n, m, r) or None for zero,
+    ``twice`` 2 w (n, 1, 1)."""
 
     a: Array
     b: Array | None
@@ -96,7 +100,8 @@ class _Rows(NamedTuple):
 
 
 class _Gram(NamedTuple):
-    """Products that agents keep: ``h`` = 2 w A^T A (n, d, d), ``k`` = 2 w A^T B (n, d, r) or None, ``c`` = w ||B||^2 (n,).
+    """Products that agents keep: ``h`` = 2 w A^T A (n, d, d), ``k`` = 2 w A^T B (n, d, r) or None,
+    ``c`` = w ||B||^2 (n,).
 
     For batches, also the ``rows`` A, the ``targets`` B or None, and ``twice`` 2 w (n, 1, 1).
     """
@@ -168,7 +173,8 @@ def _tables(rows: Sequence[Array], targets: Targets, twice: Array) -> list[Table
 
 
 def _forms(rows: Sequence[Array], targets: Targets, weights: Array) -> list[_Part]:
-    """The numbers of agents (None for all) and their data in the cheaper form, for each form and number of rows."""
+    """The numbers of agents (None for all) and their data in the cheaper form, for each form and
+    number of rows."""
     d = rows[0].shape[1]
     kinds: dict[int, list[int]] = {}
     for agent, a in enumerate(rows):
@@ -198,7 +204,8 @@ def gram_numbers(counts: Sequence[int], d: int, targets: int = 0) -> int:
 
 
 def _taken(parts: Sequence[_Part], wanted: Index, local: Selection) -> list[_Part]:
-    """The parts of the agents ``wanted``, which ``local`` selects; the data of a slice is viewed, not copied."""
+    """The parts of the agents ``wanted``, which ``local`` selects; the data of a slice is viewed,
+    not copied."""
     found: list[_Part] = []
     for members, form in parts:
         if members is None:
@@ -221,7 +228,13 @@ class SquaresProblem(AgentProblem[C]):
     """
 
     def __init__(
-        self, rows: Sequence[Array], targets: Targets, weights: Array, constraint: C, n_agents: int | None, first_agent: int
+        self,
+        rows: Sequence[Array],
+        targets: Targets,
+        weights: Array,
+        constraint: C,
+        n_agents: int | None,
+        first_agent: int,
     ) -> None:
         super().__init__(*held(rows, n_agents, first_agent), constraint)
         with one_thread():  # the bits of A_i^T A_i depend on the number of BLAS threads
@@ -231,7 +244,8 @@ class SquaresProblem(AgentProblem[C]):
         self._parts = _taken(self._parts, np.arange(self.n_local)[local], local)
 
     def _each(self, evaluate: Callable[..., Any], *given: Any) -> Any:
-        """The results of the agents' forms, in agent order, for their part of the arrays; fresh unless all have one form."""
+        """The results of the agents' forms, in agent order, for their part of the arrays; fresh
+        unless all have one form."""
         if self._parts[0][0] is None:
             return evaluate(self._parts[0][1], *given)
         found = [(at, evaluate(form, *[array[at] for array in given])) for at, form in self._parts]
@@ -258,7 +272,8 @@ class SquaresProblem(AgentProblem[C]):
         return self._each(lambda form, x: form.gradient(x), x)
 
     def row_form(self) -> tuple[Array, Array, Array] | None:
-        """A_i ``(n_local, m, d)``, B_i ``(n_local, m, r)`` and 2 w_i ``(n_local, 1, 1)``, where all agents keep m rows and B_i."""
+        """A_i ``(n_local, m, d)``, B_i ``(n_local, m, r)`` and 2 w_i ``(n_local, 1, 1)``, where all
+        agents keep m rows and B_i."""
         return self._parts[0][1].row_form() if len(self._parts) == 1 else None
 
     @property
@@ -269,7 +284,8 @@ class SquaresProblem(AgentProblem[C]):
     def gradient_on(self, x: Array, batch: Index) -> Array:
         """``(n_local, d, r)``: (m_i / b) 2 w_i A_b^T (A_b x_i - B_b), an unbiased gradient.
 
-        ``batch`` ``(n_local, b)`` holds the rows b of each agent, from 0 to m_i - 1, repeats allowed; an IndexError for any other.
+        ``batch`` ``(n_local, b)`` holds the rows b of each agent, from 0 to m_i - 1, repeats
+        allowed; an IndexError for any other.
         """
         return self._each(lambda form, x, batch: form.gradient_on(x, batch), x, batch)
 

@@ -1,4 +1,5 @@
-"""A smooth problem plus a convex term, and losses of samples that take more than the scores of a point."""
+"""A smooth problem plus a convex term, and losses of samples that take more than the scores of a
+point."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ Term = Literal["l1", "rows", "negative"]
 
 
 class WithTerm(AgentProblem[Stiefel]):
-    """A smooth problem on St(d, r) plus mu h(x), the same for all agents, as `drproxgt` and `prextra` take it.
+    """A smooth problem on St(d, r) plus mu h(x), the same for all agents, as `drproxgt` and
+    `prextra` take it.
 
     Parameters
     ----------
@@ -28,7 +30,8 @@ class WithTerm(AgentProblem[Stiefel]):
     mu
         Weight of the term, not negative.
     term
-        h: l1 (entries become 0), rows (the norms of rows; whole rows become 0), negative (negative entries).
+        h: l1 (entries become 0), rows (the norms of rows; whole rows become 0), negative (negative
+        entries).
 
     Examples
     --------
@@ -75,16 +78,19 @@ class WithTerm(AgentProblem[Stiefel]):
         return self._smooth.value(x) + self.regularizer.value(x)
 
     def gradient(self, x: Array) -> Array:
-        """``(n_local, d, r)``: the gradient of the smooth problem plus a subgradient of the term, where the sign of 0 is 0."""
+        """``(n_local, d, r)``: the gradient of the smooth problem plus a subgradient of the term,
+        where the sign of 0 is 0."""
         return self._smooth.gradient(x) + self.regularizer.subgradient(x)
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(n_local, d, r)``: the subgradient from the samples ``batch``, ``(n_local, b)`` numbers within each agent."""
+        """``(n_local, d, r)``: the subgradient from the samples ``batch``, ``(n_local, b)`` numbers
+        within each agent."""
         return cast(Sampled, self._smooth).gradient_on(x, batch) + self.regularizer.subgradient(x)
 
 
 class LiftedLosses(RowLosses[Stiefel]):
-    """Row losses of a larger point that is linear in x, so that a sample's products have what its loss needs."""
+    """Row losses of a larger point that is linear in x, so that a sample's products have what its
+    loss needs."""
 
     @abstractmethod
     def lift(self, x: Array) -> Array:

@@ -1,11 +1,14 @@
-"""Principal components, generalized eigenvectors and canonical correlations of samples whose features are split over agents.
+"""Principal components, generalized eigenvectors and canonical correlations of samples whose
+features are split over agents.
 
-All agents hold the same m samples. Agent i holds some of their features: columns D_i of the data, ``(k, d_i)``, and the rows x_i of
-the point x that belong to them, ``(d_i, r)``. No agent holds x, or the data. All three problems are
+All agents hold the same m samples. Agent i holds some of their features: columns D_i of the data,
+``(k, d_i)``, and the rows x_i of the point x that belong to them, ``(d_i, r)``. No agent holds x,
+or the data. All three problems are
 
     minimise -1/2 tr(x^T M x)  over  {x : x^T B x = I},    M = D^T J D,    B = D^T E D + diag(ridge),    D x = sum_i D_i x_i
 
-with D = [D_1 ... D_n], a symmetric J that scales and permutes the k rows, and a diagonal E of zeros and ones:
+with D = [D_1 ... D_n], a symmetric J that scales and permutes the k rows, and a diagonal E of zeros
+and ones:
 
     PCA     D = A / sqrt(m)                     J = I                    E = 0                    ridge 1
     GEVP    D = [Y; Z]                          J = I on the rows of Y   E = I on the rows of Z   ridge
@@ -13,8 +16,9 @@ with D = [D_1 ... D_n], a symmetric J that scales and permutes the k rows, and a
 
 (GEVP is Y^T Y v = w (Z^T Z + ridge I) v),
 
-so that an agent needs of all others only the sum T = D x, ``(k, r)``, for its rows of M x = D^T J T and B x = D^T E T + ridge x.
-The point of CCA is [u; v], and has both views' directions as rows; x^T B x = I means u^T B_u u = v^T B_v v = I / 2 at the answer.
+so that an agent needs of all others only the sum T = D x, ``(k, r)``, for its rows of M x = D^T J T
+and B x = D^T E T + ridge x. The point of CCA is [u; v], and has both views' directions as rows; x^T
+B x = I means u^T B_u u = v^T B_v v = I / 2 at the answer.
 
 Agents with fewer features than others have rows of zeros at the end of their arrays.
 """
@@ -40,7 +44,8 @@ from ..common.division import even_counts
 _LARGEST_OPTIMUM = 3000
 """The number of features above which the answer is not computed and no error is reported."""
 _LARGEST_DATA = 1 << 24
-"""The number of entries of the data above which they are not brought together to compute the answer."""
+"""The number of entries of the data above which they are not brought together to compute the
+answer."""
 
 _LARGEST_ENTRY = 1e70
 """The size of entries from which the squares of squares might overflow."""
@@ -61,14 +66,16 @@ class Among(NamedTuple):
 
 
 class SplitPencil(AgentProblem[Euclidean]):
-    """The problem -1/2 tr(x^T D^T J D x) on {x : x^T (D^T E D + diag(ridge)) x = I}, each agent with its columns of D.
+    """The problem -1/2 tr(x^T D^T J D x) on {x : x^T (D^T E D + diag(ridge)) x = I}, each agent
+    with its columns of D.
 
     Parameters
     ----------
     columns
         D_i, ``(k, d_i)``, of each agent.
     ridge
-        ``(d_i,)`` of each agent: the entries of the diagonal for its features; positive for PCA, where E is 0.
+        ``(d_i,)`` of each agent: the entries of the diagonal for its features; positive for PCA,
+        where E is 0.
     partner, scale
         ``(k,)``: row j of J T is ``scale[j] * T[partner[j]]``.
     counted
@@ -76,7 +83,8 @@ class SplitPencil(AgentProblem[Euclidean]):
     rank
         r, the number of columns of x.
     views
-        ``(d_i,)`` of each agent: numbers of the blocks of rows of x whose spans the error compares, one by one.
+        ``(d_i,)`` of each agent: numbers of the blocks of rows of x whose spans the error compares,
+        one by one.
     among
         The place of these agents, where the features of some agents only are given.
 
@@ -129,7 +137,8 @@ class SplitPencil(AgentProblem[Euclidean]):
 
     @property
     def present(self) -> Array:
-        """``(n_local, most, 1)``: 1 for the rows of features, 0 for rows that only fill an agent's array."""
+        """``(n_local, most, 1)``: 1 for the rows of features, 0 for rows that only fill an agent's
+        array."""
         own = np.arange(self.shape[0])[None] < self.features[:, None]
         return own[:, :, None].astype(np.float64)
 
@@ -138,7 +147,8 @@ class SplitPencil(AgentProblem[Euclidean]):
         return self._columns @ x
 
     def adjoint(self, image: Array) -> Array:
-        """Return D_i^T times ``image``, ``(n_local, k, r)``, in a new array, ``(n_local, most, r)``."""
+        """Return D_i^T times ``image``, ``(n_local, k, r)``, in a new array, ``(n_local, most,
+        r)``."""
         return self._columns.transpose(0, 2, 1) @ image
 
     def objective_rows(self, image: Array) -> Array:
@@ -150,7 +160,8 @@ class SplitPencil(AgentProblem[Euclidean]):
         return self._counted * image
 
     def precondition(self, x: Array) -> Array:
-        """The solution of B_ii y_i = x_i, with the agent's own block of B, which needs no message."""
+        """The solution of B_ii y_i = x_i, with the agent's own block of B, which needs no
+        message."""
         if self.plain:
             return x / self.ridge
         if len(self._inverses[0]) == self.shape[0]:
@@ -160,13 +171,16 @@ class SplitPencil(AgentProblem[Euclidean]):
         return inner - self._columns.transpose(0, 2, 1) @ reduced / self.ridge
 
     def _blocks_inverted(self) -> Array:
-        """B_ii^{-1}, or where features are many (I + E D_i R^{-1} D_i^T E)^{-1} of Woodbury's identity, R the ridge."""
+        """B_ii^{-1}, or where features are many (I + E D_i R^{-1} D_i^T E)^{-1} of Woodbury's
+        identity, R the ridge."""
         d, k = self._columns, self._columns.shape[1]
         if self.plain:
             return np.empty((len(d), 0, 0))
         least = min(self.ridge.reshape(-1).tolist())
         if least < 0.0 or (least == 0.0 and self.shape[0] > k):
-            raise ValueError("ridge must be positive for more features than samples, never negative")
+            raise ValueError(
+                "ridge must be positive for more features than samples, never negative"
+            )
         weighed = self._counted * d
         if self.shape[0] <= k:
             blocks = weighed.transpose(0, 2, 1) @ weighed
@@ -177,14 +191,17 @@ class SplitPencil(AgentProblem[Euclidean]):
         try:
             return np.linalg.inv(blocks).astype(np.float64, copy=False)
         except np.linalg.LinAlgError:
-            raise ValueError("an agent's own features depend on each other: give a ridge, or drop some") from None
+            raise ValueError(
+                "an agent's own features depend on each other: give a ridge, or drop some"
+            ) from None
 
     def _take(self, local: Selection) -> None:
         for name in ("features", "ridge", "_columns", "_views", "_inverses"):
             vars(self)[name] = vars(self)[name][local]
 
     def value(self, x: Array) -> Array:
-        """``(n_local,)``: -1/2 tr(x_i^T D_i^T J D_i x_i), the part of an agent's own features alone."""
+        """``(n_local,)``: -1/2 tr(x_i^T D_i^T J D_i x_i), the part of an agent's own features
+        alone."""
         own = self.products(x)
         return -0.5 * sums(own * self.objective_rows(own))
 
@@ -236,15 +253,20 @@ class SplitPencil(AgentProblem[Euclidean]):
             try:
                 found = scipy.linalg.eigh(objective, constraint, subset_by_index=[d - r, d - 1])
             except np.linalg.LinAlgError:
-                cure = "give a larger ridge, or drop dependent features"
-                raise ValueError(f"B of the constraint is singular: {cure}") from None
+                raise ValueError(
+                    "B of the constraint is singular: give a larger ridge, or drop dependent "
+                    "features"
+                ) from None
         self.optimum, self.error_name = np.ascontiguousarray(found[1]), "principal_angle"
 
     def error(self, whole: Array) -> float:
-        """The sine of the largest principal angle of any view between the rows of all agents, ``(d, r)``, and the answer."""
+        """The sine of the largest principal angle of any view between the rows of all agents, ``(d,
+        r)``, and the answer."""
         if self.optimum is None:
-            known = f"prepare() computes it for at most {_LARGEST_OPTIMUM} features"
-            raise ValueError(f"the optimum is not known: {known} (solve() calls it)")
+            raise ValueError(
+                f"the optimum is not known: prepare() computes it for at most {_LARGEST_OPTIMUM} "
+                "features (solve() calls it)"
+            )
         angles = []
         for view in np.unique(self._whole_views):
             own = self._whole_views == view
@@ -275,7 +297,9 @@ class SplitMetrics:
         known = ("error",) * bool(problem.error_name)
         self.columns = "objective", "gradient_norm", "feasibility", "consensus_rms", *known
 
-    def __call__(self, problem: SplitPencil, state: Observed, collective: Collective) -> tuple[float, ...]:
+    def __call__(
+        self, problem: SplitPencil, state: Observed, collective: Collective
+    ) -> tuple[float, ...]:
         x, n = state.x, problem.n_local
         own = problem.products(x)
         image, gram = collective.sum(own, x.transpose(0, 2, 1) @ (problem.ridge * x))
@@ -301,19 +325,22 @@ class SplitMetrics:
 
 
 class SplitPCA(SplitPencil):
-    """Principal components of samples whose features are split over agents: f(x) = -1/2 tr(x^T A^T A x) / m, x^T x = I.
+    """Principal components of samples whose features are split over agents: f(x) = -1/2 tr(x^T A^T
+    A x) / m, x^T x = I.
 
     Parameters
     ----------
     A
-        ``(m, d_i)``: each agent's features of the same m samples, row for row. Nothing is centred or scaled.
+        ``(m, d_i)``: each agent's features of the same m samples, row for row. Nothing is centred
+        or scaled.
     rank
         The number r of components.
 
     Raises
     ------
     ValueError
-        Agents have different numbers of samples, an entry is not finite, or there are more components than features.
+        Agents have different numbers of samples, an entry is not finite, or there are more
+        components than features.
 
     Examples
     --------
@@ -336,7 +363,8 @@ class SplitPCA(SplitPencil):
 
 
 class SplitGEVP(SplitPencil):
-    """Leading solutions of Y^T Y v = w (Z^T Z + ridge I) v, whose features, columns of Y and Z, are split over agents.
+    """Leading solutions of Y^T Y v = w (Z^T Z + ridge I) v, whose features, columns of Y and Z, are
+    split over agents.
 
     Parameters
     ----------
@@ -350,7 +378,8 @@ class SplitGEVP(SplitPencil):
     Raises
     ------
     ValueError
-        Agents have different numbers of rows or columns, an entry is not finite, or there are more eigenvectors than features.
+        Agents have different numbers of rows or columns, an entry is not finite, or there are more
+        eigenvectors than features.
 
     Examples
     --------
@@ -366,13 +395,21 @@ class SplitGEVP(SplitPencil):
     """
 
     def __init__(
-        self, Y: Sequence[Array], Z: Sequence[Array], rank: int, ridge: float = 0.0, *, among: Among | None = None
+        self,
+        Y: Sequence[Array],
+        Z: Sequence[Array],
+        rank: int,
+        ridge: float = 0.0,
+        *,
+        among: Among | None = None,
     ) -> None:
         left, right = same_samples("Y", Y), same_samples("Z", Z)
         for i, (y, z) in enumerate(zip(left, right, strict=True)):
             if y.shape[1] != z.shape[1]:
-                got = f"{y.shape[1]} and {z.shape[1]} columns"
-                raise ValueError(f"Y and Z of agent {i} must have its features, got {got}")
+                raise ValueError(
+                    f"Y and Z of agent {i} must have its features, got {y.shape[1]} and "
+                    f"{z.shape[1]} columns"
+                )
         k, here = len(left[0]), np.arange(len(left[0]) + len(right[0]))
         both = [np.concatenate(pair) for pair in zip(left, right, strict=True)]
         objective = (here < k).astype(np.float64)
@@ -381,13 +418,15 @@ class SplitGEVP(SplitPencil):
 
 
 class SplitCCA(SplitPencil):
-    """Canonical correlations of two views of samples whose features, of one view or of both, are split over agents.
+    """Canonical correlations of two views of samples whose features, of one view or of both, are
+    split over agents.
 
     Parameters
     ----------
     A, B
-        ``(m, a_i)`` and ``(m, b_i)``: each agent's features of the first and the second view of the same samples; one of them may
-        have no column. Nothing is centred or scaled. An agent's rows of x are those of its first view, then those of its second.
+        ``(m, a_i)`` and ``(m, b_i)``: each agent's features of the first and the second view of the
+        same samples; one of them may have no column. Nothing is centred or scaled. An agent's rows
+        of x are those of its first view, then those of its second.
     rank
         The number r of pairs of canonical directions.
     ridges
@@ -396,7 +435,8 @@ class SplitCCA(SplitPencil):
     Raises
     ------
     ValueError
-        Agents have different numbers of samples, an entry is not finite, or there are more pairs than features in a view.
+        Agents have different numbers of samples, an entry is not finite, or there are more pairs
+        than features in a view.
 
     Examples
     --------
@@ -429,8 +469,10 @@ class SplitCCA(SplitPencil):
             raise ValueError(f"the smaller view has {fewest} features, fewer than {rank} pairs")
         for i, (a, b) in enumerate(pairs):
             if len(a) != len(b):
-                got = f"{len(a)} and {len(b)} rows of agent {i}"
-                raise ValueError(f"both views must have the same samples, got {got}")
+                raise ValueError(
+                    f"both views must have the same samples, got {len(a)} and {len(b)} rows of "
+                    f"agent {i}"
+                )
         both = same_samples("views", [np.concatenate(pair, axis=1) for pair in pairs])
         m, columns, ridge, views = len(both[0]), [], [], []
         for pair, left in zip(both, [np.shape(one)[1] for one in A], strict=True):
@@ -443,7 +485,9 @@ class SplitCCA(SplitPencil):
         super().__init__(columns, ridge, partner, ones, ones, rank, views=views, among=among)
 
 
-def same_samples(name: str, parts: Sequence[Array], first_agent: int = 0, *, missing: bool = False) -> list[Array]:
+def same_samples(
+    name: str, parts: Sequence[Array], first_agent: int = 0, *, missing: bool = False
+) -> list[Array]:
     """Return the agents' matrices, checked as in `matrices` and for equal numbers of rows.
 
     Raises ValueError, naming the first agent that differs.
@@ -459,8 +503,10 @@ def same_samples(name: str, parts: Sequence[Array], first_agent: int = 0, *, mis
     checked = matrices(name, parts, first_agent, missing=missing)
     for i, part in enumerate(checked, first_agent):
         if not np.abs(np.where(np.isnan(part), 0.0, part)).max() < _LARGEST_ENTRY:
-            limit = f"below {_LARGEST_ENTRY:g} in size: divide all by one number"
-            raise ValueError(f"{name} of agent {i} must be {limit}")
+            raise ValueError(
+                f"{name} of agent {i} must be below {_LARGEST_ENTRY:g} in size: divide all by "
+                "one number"
+            )
         if len(part) != len(checked[0]):
             raise ValueError(
                 f"agents that hold features must have the same samples, row for row: {name} of "
@@ -470,13 +516,17 @@ def same_samples(name: str, parts: Sequence[Array], first_agent: int = 0, *, mis
 
 
 def check_rank(rank: int, features: int) -> None:
-    """Raise ValueError for more columns of x than features of all agents, TypeError for a rank that is not a whole number."""
+    """Raise ValueError for more columns of x than features of all agents, TypeError for a rank that
+    is not a whole number."""
     if not 1 <= check("rank", int, rank) <= features:
-        raise ValueError(f"rank must be from 1 to {features}, the features of all agents, got {rank}")
+        raise ValueError(
+            f"rank must be from 1 to {features}, the features of all agents, got {rank}"
+        )
 
 
 def by_features(whole: Array, n_agents: int) -> list[Array]:
-    """The columns of ``(m, d)`` in consecutive runs, one for each agent, whose sizes differ by at most one."""
+    """The columns of ``(m, d)`` in consecutive runs, one for each agent, whose sizes differ by at
+    most one."""
     d = whole.shape[1]
     if d < n_agents:
         raise ValueError(f"{n_agents} agents cannot share {d} features: ask for fewer agents")

@@ -1,19 +1,21 @@
 """Canonical correlation analysis over agents.
 
-Agent i holds two views of its own N_i samples, A_i ``(N_i, n1)`` and B_i ``(N_i, n2)``; N is the number of all samples. With
+Agent i holds two views of its own N_i samples, A_i ``(N_i, n1)`` and B_i ``(N_i, n2)``; N is the
+number of all samples. With
 
     C11_i = (n/N) A_i^T A_i,    C12_i = (n/N) A_i^T B_i,    C22_i = (n/N) B_i^T B_i
 
-the means over the n agents, C11, C12 and C22, are the covariances of all samples, however these are divided. A point is [X; Y],
-stacked by rows, and
+the means over the n agents, C11, C12 and C22, are the covariances of all samples, however these are
+divided. A point is [X; Y], stacked by rows, and
 
     f_i(X, Y) = -tr(X^T C12_i Y),    G_i(X, Y) = [-C12_i Y; -C12_i^T X]
 
-is minimised over X^T (C11 + r1 I) X = I, Y^T (C22 + r2 I) Y = I: equation (4) of paper 003 (Vary, Ablin, Gao, Absil, "Optimization
-without retraction on the random generalized Stiefel manifold", ICML 2024), with ridges (Vinod, "Canonical ridge and econometrics of
-joint production", Journal of Econometrics 1976). The least value is minus the sum of the p largest canonical correlations, the
-singular values of (C11 + r1 I)^{-1/2} C12 (C22 + r2 I)^{-1/2}. No agent knows C11 or C22; each knows its own C11_i + r1 I and
-C22_i + r2 I, whose means they are (`protocols.LocalProducts`).
+is minimised over X^T (C11 + r1 I) X = I, Y^T (C22 + r2 I) Y = I: equation (4) of paper 003 (Vary,
+Ablin, Gao, Absil, "Optimization without retraction on the random generalized Stiefel manifold",
+ICML 2024), with ridges (Vinod, "Canonical ridge and econometrics of joint production", Journal of
+Econometrics 1976). The least value is minus the sum of the p largest canonical correlations, the
+singular values of (C11 + r1 I)^{-1/2} C12 (C22 + r2 I)^{-1/2}. No agent knows C11 or C22; each
+knows its own C11_i + r1 I and C22_i + r2 I, whose means they are (`protocols.LocalProducts`).
 """
 
 from __future__ import annotations
@@ -36,13 +38,23 @@ from ..common.checks import AgentArrays, samples
 from ..common.pooled import HERE, Fold, here, root_inverse
 from ..common.rows import Runs
 from ..stiefel.pca import subspace_distance
-from .covariances import Canonical, Form, Samples, SecondMoments, canonical_correlations, column_basis, second_moments, suspect
+from .covariances import (
+    Canonical,
+    Form,
+    Samples,
+    SecondMoments,
+    canonical_correlations,
+    column_basis,
+    second_moments,
+    suspect,
+)
 from .whitened import Whitened, from_both_sides
 
 Pairs = list[tuple[Array, Array]]
 """The two views of each agent."""
 _LARGEST_FORMED = 2000
-"""The number of columns in a view above which a single agent's covariance is not formed and the answer not computed."""
+"""The number of columns in a view above which a single agent's covariance is not formed and the
+answer not computed."""
 
 
 class CCA(AgentProblem[Any], Loadable):
@@ -51,32 +63,37 @@ class CCA(AgentProblem[Any], Loadable):
     Parameters
     ----------
     A, B
-        Lists or stacks of samples, ``(N_i, n1)`` and ``(N_i, n2)``, one matrix per agent each, whose rows are the two views of the
-        same samples. Nothing is centred or scaled.
+        Lists or stacks of samples, ``(N_i, n1)`` and ``(N_i, n2)``, one matrix per agent each,
+        whose rows are the two views of the same samples. Nothing is centred or scaled.
     rank
         The number p of pairs of canonical directions.
     ridge
         r1 and r2 are this share of the mean eigenvalues of C11 and C22.
     collective
-        Pools the agents' samples over all processes, each of which must then make the problem. Without it all agents are here.
+        Pools the agents' samples over all processes, each of which must then make the problem.
+        Without it all agents are here.
     names
-        The names of the two views, with those of their columns, for errors; by default A and B, with numbers.
+        The names of the two views, with those of their columns, for errors; by default A and B,
+        with numbers.
 
     Attributes
     ----------
     bases
-        Empty, or without a ridge, where columns of a view depend on others, ``(n1, r1)`` and ``(n2, r2)``: X and Y are then
-        coordinates in these bases of the views' column spaces, and `unpack` gives the directions of the columns.
+        Empty, or without a ridge, where columns of a view depend on others, ``(n1, r1)`` and ``(n2,
+        r2)``: X and Y are then coordinates in these bases of the views' column spaces, and `unpack`
+        gives the directions of the columns.
     ridges
         r1 and r2.
     constraint
-        The `Product` of two `GeneralizedStiefel` with the covariances of all samples: for measures, and for methods of one agent.
-        For a single agent with more than 2000 columns in a view these are each a `SampleCovariance`, never formed.
+        The `Product` of two `GeneralizedStiefel` with the covariances of all samples: for measures,
+        and for methods of one agent. For a single agent with more than 2000 columns in a view these
+        are each a `SampleCovariance`, never formed.
 
     Raises
     ------
     ValueError
-        When shapes do not fit, an entry is not finite, ``rank`` exceeds the rank of a view, or columns nearly depend on others.
+        When shapes do not fit, an entry is not finite, ``rank`` exceeds the rank of a view, or
+        columns nearly depend on others.
 
     Examples
     --------
@@ -121,7 +138,9 @@ class CCA(AgentProblem[Any], Loadable):
         self._names = names or {"A": range(rows[0][0].shape[1]), "B": range(rows[0][1].shape[1])}
         self._build(rows, rank, ridge, n_agents or len(rows), first_agent, pool.fold)
 
-    def _build(self, rows: Pairs, rank: int, ridge: float, n: int, first_agent: int, fold: Fold) -> None:
+    def _build(
+        self, rows: Pairs, rank: int, ridge: float, n: int, first_agent: int, fold: Fold
+    ) -> None:
         self._rows, self.ridge = rows, ridge
         self._widths = n1, n2 = rows[0][0].shape[1], rows[0][1].shape[1]
         self.n_samples: Index = np.array([len(a) for a, _ in rows], dtype=np.int64)
@@ -160,8 +179,10 @@ class CCA(AgentProblem[Any], Loadable):
         self.bases = [column_basis(view, count, fold, *name) for view, name in views]
         most = min(basis.shape[1] for basis in self.bases)
         if rank > most:
-            none = f"there are no {rank} canonical correlations"
-            raise ValueError(f"the smaller view has rank {most}, so {none}: ask for {most}")
+            raise ValueError(
+                f"the smaller view has rank {most}, so there are no {rank} canonical "
+                f"correlations: ask for {most}"
+            )
         first, second = self.bases
         return [(a @ first, b @ second) for a, b in self._rows]
 
@@ -178,10 +199,14 @@ class CCA(AgentProblem[Any], Loadable):
     def _runs(self) -> Iterator[tuple[slice, Form]]:
         """The runs of consecutive local agents in the same form."""
         for local, arrays in self._forms:
-            yield local, Samples(*arrays, self._weight) if len(arrays) == 2 else SecondMoments(*arrays)
+            yield (
+                local,
+                Samples(*arrays, self._weight) if len(arrays) == 2 else SecondMoments(*arrays),
+            )
 
     def _add_sizes(self, total: Array) -> None:
-        """Add N_i, ||A_i||_F^2 and ||B_i||_F^2 of each agent to ``total``, in agent order; without a ridge only N_i are needed."""
+        """Add N_i, ||A_i||_F^2 and ||B_i||_F^2 of each agent to ``total``, in agent order; without
+        a ridge only N_i are needed."""
         for a, b in self._rows:
             squares = [sums((view * view)[None])[0] for view in (a, b)] if self.ridge else [0, 0]
             total += (len(a), *squares)
@@ -194,7 +219,8 @@ class CCA(AgentProblem[Any], Loadable):
 
     @cached_property
     def whitened(self) -> Whitened | None:
-        """A single agent's problem of the singular vectors of U1^{-T} C12 U2^{-1}; None with more than 2000 columns in a view."""
+        """A single agent's problem of the singular vectors of U1^{-T} C12 U2^{-1}; None with more
+        than 2000 columns in a view."""
         if self.n_agents != 1 or self._pooled is None:
             return None
         with one_thread():  # the bits depend on the number of BLAS threads
@@ -219,7 +245,8 @@ class CCA(AgentProblem[Any], Loadable):
         return np.negative(image, out=image)
 
     def _drawn(self, batch: Index) -> Iterator[tuple[slice, Samples]]:
-        """The samples ``batch`` of each agent, weighted such that their moments estimate those of all its samples."""
+        """The samples ``batch`` of each agent, weighted such that their moments estimate those of
+        all its samples."""
         for i, ((a, b), own) in enumerate(zip(self._rows, batch, strict=True)):
             weight = self._weight * len(a) / len(own)
             yield slice(i, i + 1), Samples(a.take(own, 0)[None], b.take(own, 0)[None], weight)
@@ -243,7 +270,8 @@ class CCA(AgentProblem[Any], Loadable):
         return self._cross(self._runs(), x)
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(n_local, n1 + n2, p)``: the gradient from the samples ``batch``, ``(n_local, b)`` numbers within each agent."""
+        """``(n_local, n1 + n2, p)``: the gradient from the samples ``batch``, ``(n_local, b)``
+        numbers within each agent."""
         return self._cross(self._drawn(batch), x)
 
     def product_on(self, x: Array, batch: Index) -> Array:
@@ -254,7 +282,8 @@ class CCA(AgentProblem[Any], Loadable):
         return self._own(self._drawn(batch), x)
 
     def matrices_on(self, batch: Index) -> Array:
-        """``(n_local, n1 + n2, max(n1, n2))``: C11_i + r1 I and C22_i + r2 I from the samples ``batch``, ``(n_local, b)``."""
+        """``(n_local, n1 + n2, max(n1, n2))``: C11_i + r1 I and C22_i + r2 I from the samples
+        ``batch``, ``(n_local, b)``."""
         out = np.zeros((self.n_local, sum(self._widths), max(self._widths)))
         for local, form in self._drawn(batch):
             for rows, r, view in zip(self.constraint.rows, self.ridges, form[:2], strict=True):
@@ -292,7 +321,8 @@ class CCA(AgentProblem[Any], Loadable):
         return {"x": first, "y": second}
 
     def pooled(self) -> CCA:
-        """The mean of the agents' objectives as the objective of a single agent that has all samples; all agents must be here."""
+        """The mean of the agents' objectives as the objective of a single agent that has all
+        samples; all agents must be here."""
         self._check_whole()
         pooled = object.__new__(CCA)
         pooled.bases, pooled._names = self.bases, self._names
@@ -302,19 +332,22 @@ class CCA(AgentProblem[Any], Loadable):
 
     @cached_property
     def optimum(self) -> Canonical:
-        """All canonical correlations of the pooled samples, with the ridges, and their directions; up to 2000 columns in a view."""
+        """All canonical correlations of the pooled samples, with the ridges, and their directions;
+        up to 2000 columns in a view."""
         with one_thread():
             return canonical_correlations(*self._moments())
 
     @property
     def optimal_value(self) -> float | None:  # type: ignore[override]
-        """Minus the sum of the p largest canonical correlations; None for more than 2000 columns in a view."""
+        """Minus the sum of the p largest canonical correlations; None for more than 2000 columns in
+        a view."""
         if self._pooled is None:
             return None
         return -float(self.optimum.correlations[: self.shape[1]].sum(-1))
 
     def correlations(self, xhat: Array) -> Array:
-        """``(p,)``: the canonical correlations, largest first, within the column spaces of a feasible point's X and Y.
+        """``(p,)``: the canonical correlations, largest first, within the column spaces of a
+        feasible point's X and Y.
 
         NaN where the point is not finite; a ValueError for more than 2000 columns in a view.
         """
@@ -325,18 +358,21 @@ class CCA(AgentProblem[Any], Loadable):
         return np.linalg.svd(product, compute_uv=False)
 
     def error(self, xhat: Array) -> float:
-        """``correlation_gap``: the sum of the p largest canonical correlations, minus the sum of those of ``xhat``.
+        """``correlation_gap``: the sum of the p largest canonical correlations, minus the sum of
+        those of ``xhat``.
 
-        It depends on the column spaces of X and Y only, and is of second order in their distance from the answer. Rounding can
-        make it negative.
+        It depends on the column spaces of X and Y only, and is of second order in their distance
+        from the answer. Rounding can make it negative.
         """
         return float((self.optimum.correlations[: self.shape[1]] - self.correlations(xhat)).sum(-1))
 
     def subspace_error(self, xhat: Array) -> float:
-        """The distances of ``[X; Y]`` from the closest bases of the p leading canonical directions, in the metric of the set.
+        """The distances of ``[X; Y]`` from the closest bases of the p leading canonical directions,
+        in the metric of the set.
 
-        The root of the sum of the squares of ||X - U R||, R orthogonal, in the norm tr(u^T (C11 + r1 I) u), and the same of Y. It
-        is meaningless where the p-th and the next correlation are equal.
+        The root of the sum of the squares of ||X - U R||, R orthogonal, in the norm tr(u^T (C11 +
+        r1 I) u), and the same of Y. It is meaningless where the p-th and the next correlation are
+        equal.
         """
         p = self.shape[1]
         distances = []
@@ -368,7 +404,9 @@ def _views(A: AgentArrays, B: AgentArrays, first_agent: int) -> Pairs:
     """The two views of each agent, checked."""
     (first, _), (second, _) = samples("A", A, first_agent), samples("B", B, first_agent)
     if len(first) != len(second):
-        raise ValueError(f"A and B must hold a matrix for each agent, got {len(first)} and {len(second)}")
+        raise ValueError(
+            f"A and B must hold a matrix for each agent, got {len(first)} and {len(second)}"
+        )
     pairs = list(zip(first, second, strict=True))
     for agent, (a, b) in enumerate(pairs, first_agent):
         if len(a) != len(b):

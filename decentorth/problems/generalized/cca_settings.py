@@ -38,8 +38,9 @@ class TwoViews(Centred, ABC):
     Parameters
     ----------
     data
-        Images, whose left and right halves are the two views: the name of bundled data (digits) or a file with one image per row
-        (idx and others). With data_y the first view itself. Or synthetic: Gaussian views with shared factors.
+        Images, whose left and right halves are the two views: the name of bundled data (digits) or
+        a file with one image per row (idx and others). With data_y the first view itself. Or
+        synthetic: Gaussian views with shared factors.
     data_y
         A file with the second view, row for row the samples of data.
     columns_y
@@ -51,17 +52,20 @@ class TwoViews(Centred, ABC):
     drop_constant
         Columns whose variance is at most this share of their view's mean variance are left out.
     scale
-        Divide by standard deviations over all samples: columns, each column by its own; view, a view by the root of its columns'
-        mean variance; or none. Without a word, as in other problems: each column by its own before any is left out.
+        Divide by standard deviations over all samples: columns, each column by its own; view, a
+        view by the root of its columns' mean variance; or none. Without a word, as in other
+        problems: each column by its own before any is left out.
     dimension, dimension_y
         Columns of the two views (synthetic data).
     correlation, decay
-        The canonical correlations of the distribution are correlation decay^k, k = 0, 1, ... (synthetic data).
+        The canonical correlations of the distribution are correlation decay^k, k = 0, 1, ...
+        (synthetic data).
     condition
-        Of the covariances of the distribution, whose eigenvalues fall geometrically (synthetic data).
+        Of the covariances of the distribution, whose eigenvalues fall geometrically (synthetic
+        data).
     heterogeneity
-        Standard deviation of the logarithms by which each agent stretches each pair of factors; the correlations of the
-        distribution of all samples are the same in any case (synthetic data).
+        Standard deviation of the logarithms by which each agent stretches each pair of factors; the
+        correlations of the distribution of all samples are the same in any case (synthetic data).
     """
 
     data: str = "digits"
@@ -88,14 +92,24 @@ class TwoViews(Centred, ABC):
             raise ValueError("columns_y go with columns of the same table, not data_y or width")
         least = min(self.dimension, self.dimension_y)
         if self.data == "synthetic" and self.rank > least:
-            raise ValueError(f"rank must be at most {least}, the smaller dimension, got {self.rank}")
+            raise ValueError(
+                f"rank must be at most {least}, the smaller dimension, got {self.rank}"
+            )
 
     def selected(self) -> tuple[tuple[str, ...], str | None, bool, tuple[str, ...], bool]:
         columns, label, drop_missing, exclude, fill = super().selected()
         return (*columns, *self.columns_y), label, drop_missing, exclude, fill
 
     _generators = ("synthetic",)
-    _for_generated = "samples", "dimension", "dimension_y", "correlation", "decay", "condition", "heterogeneity"
+    _for_generated = (
+        "samples",
+        "dimension",
+        "dimension_y",
+        "correlation",
+        "decay",
+        "condition",
+        "heterogeneity",
+    )
     _for_files = (*[name for name in division.DIVIDED if name != "scale"], "columns_y")
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
@@ -172,7 +186,9 @@ class TwoViews(Centred, ABC):
         views = zip(("first", "second"), self._views(source, agents, collective), strict=True)
         return [self._in_units(name, *view, collective) for name, view in views]
 
-    def _in_units(self, name: str, view: Sequence[Array], names: Sequence[str], collective: Collective) -> View:
+    def _in_units(
+        self, name: str, view: Sequence[Array], names: Sequence[str], collective: Collective
+    ) -> View:
         found = units(view, collective, names=names)
         variances = found.scale**2
         mean = float(sums(variances[None])[0]) / len(variances)
@@ -191,7 +207,8 @@ class TwoViews(Centred, ABC):
         return View([np.ascontiguousarray(change(a[:, kept])) for a in view], columns, found)
 
     def _drawing(self, seed: int) -> Callable[[int], list[Array]]:
-        """An agent's Gaussian views: u_k = sqrt(c_k) z_k + sqrt(1 - c_k) e_k, v_k = sqrt(c_k) z_k + sqrt(1 - c_k) e'_k, mixed."""
+        """An agent's Gaussian views: u_k = sqrt(c_k) z_k + sqrt(1 - c_k) e_k, v_k = sqrt(c_k) z_k +
+        sqrt(1 - c_k) e'_k, mixed."""
         k = min(self.dimension, self.dimension_y)
         share = np.sqrt(self.correlation * self.decay ** np.arange(k))
         rest = np.sqrt(1.0 - share * share)
@@ -218,12 +235,14 @@ class TwoViews(Centred, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class CCASettings(TwoViews):
-    """Canonical correlations of two views of real data, its samples divided over the agents, or of generated data.
+    """Canonical correlations of two views of real data, its samples divided over the agents, or of
+    generated data.
 
     Parameters
     ----------
     ridge
-        Added to the diagonals of the covariances, as a share of their mean eigenvalue: it bounds their condition.
+        Added to the diagonals of the covariances, as a share of their mean eigenvalue: it bounds
+        their condition.
 
     Examples
     --------
@@ -250,7 +269,8 @@ class CCASettings(TwoViews):
         return (n1 * n1 + n1 * n2 + n2 * n2) * sum(forms_moments(m, n1, n2) for m in counts)
 
     def features(self, n_agents: int, seed: int) -> Deferred:
-        """The problem of agents that hold features, consecutive columns of each view, of all samples; each rank reads all data."""
+        """The problem of agents that hold features, consecutive columns of each view, of all
+        samples; each rank reads all data."""
         source = self._source(1, seed)
 
         def build() -> SplitCCA:
@@ -270,7 +290,8 @@ class CCASettings(TwoViews):
 
 
 def _mixing(n: int, condition: float, rng: np.random.Generator) -> Array:
-    """``(n, n)``: a random rotation, a geometric diagonal from 1 to condition^{-1/2}, and another rotation."""
+    """``(n, n)``: a random rotation, a geometric diagonal from 1 to condition^{-1/2}, and another
+    rotation."""
     first, second = (np.linalg.qr(rng.standard_normal((n, n)))[0] for _ in range(2))
     return (first * np.geomspace(1.0, condition**-0.5, n)) @ second
 
@@ -282,13 +303,16 @@ def _cut(rows: Sequence[Array], end: int) -> list[list[Array]]:
 
 
 def _halves(images: Sequence[Array], width: int | None) -> list[list[Array]]:
-    """The left and the right halves of images, flattened; for an odd width the middle column goes to the right."""
+    """The left and the right halves of images, flattened; for an odd width the middle column goes
+    to the right."""
     pixels = images[0].shape[1]
     across = width or math.isqrt(pixels)
     if pixels % across or (width is None and across * across != pixels) or across < 2:
         shape = f"made of rows of {width} pixels" if width else "square"
-        cure = "give their width, or data_y with the second view"
-        raise ValueError(f"images of {pixels} pixels are not {shape}: {cure}")
+        raise ValueError(
+            f"images of {pixels} pixels are not {shape}: give their width, or data_y with the "
+            "second view"
+        )
     grids = [image.reshape(len(image), -1, across) for image in images]
     halves = slice(across // 2), slice(across // 2, None)
     parts = [[grid[:, :, half].reshape(len(grid), -1) for grid in grids] for half in halves]

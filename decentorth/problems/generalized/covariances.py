@@ -1,4 +1,5 @@
-"""The covariances C11_i, C12_i and C22_i of the two views of an agent's samples, kept as samples or formed.
+"""The covariances C11_i, C12_i and C22_i of the two views of an agent's samples, kept as samples or
+formed.
 
 `problems.CCA` has the definitions. With few samples their products cost less from the samples.
 """
@@ -17,18 +18,21 @@ from ...sets.retractions import diagonals_of
 from ..common.pooled import Fold, root_inverse, triangle
 
 _SHORT = 200
-"""The number of samples up to which agents that keep them compute Lipschitz constants from triangular factors."""
+"""The number of samples up to which agents that keep them compute Lipschitz constants from
+triangular factors."""
 
 
 RANK, DEPENDENT = 1e-11, 1e-7
 """The shares of a column's length beside other columns that are nothing and too little."""
 _SUSPECT = 1e-11
-"""The ratio of the least eigenvalue to the largest from which rounding may hide dependent columns in a correlation matrix."""
+"""The ratio of the least eigenvalue to the largest from which rounding may hide dependent columns
+in a correlation matrix."""
 
 
 class Canonical(NamedTuple):
-    """The canonical correlations ``(k,)``, largest first, and their directions, ``(n1, k)`` and ``(n2, k)``, k the smaller rank:
-    x^T C11 x = I, y^T C22 y = I, x^T C12 y = diag(correlations)."""
+    """The canonical correlations ``(k,)``, largest first, and their directions, ``(n1, k)`` and
+    ``(n2, k)``, k the smaller rank: x^T C11 x = I, y^T C22 y = I, x^T C12 y =
+    diag(correlations)."""
 
     correlations: Array
     x: Array
@@ -36,9 +40,11 @@ class Canonical(NamedTuple):
 
 
 def canonical_correlations(c11: Array, c12: Array, c22: Array) -> Canonical:
-    """The singular values of C11^{-1/2} C12 C22^{-1/2}, from covariances ``(n1, n1)``, ``(n1, n2)`` and ``(n2, n2)``.
+    """The singular values of C11^{-1/2} C12 C22^{-1/2}, from covariances ``(n1, n1)``, ``(n1, n2)``
+    and ``(n2, n2)``.
 
-    Directions in which a view does not vary, to 1e-10 of its largest variance, are left out: k is then the smaller rank.
+    Directions in which a view does not vary, to 1e-10 of its largest variance, are left out: k is
+    then the smaller rank.
     """
     left, right = root_inverse(c11, None), root_inverse(c22, None)
     u, values, vt = np.linalg.svd(left.T @ c12 @ right, full_matrices=False)
@@ -53,10 +59,14 @@ def suspect(covariance: Array) -> bool:
     return bool(values[0] <= _SUSPECT * values[-1])
 
 
-def column_basis(view: Sequence[Array], count: int, fold: Fold, name: str, labels: Sequence[object]) -> Array:
-    """``(d, r)``: the T for which the r columns of ``view @ T`` span those of a view, with second moments I over all samples.
+def column_basis(
+    view: Sequence[Array], count: int, fold: Fold, name: str, labels: Sequence[object]
+) -> Array:
+    """``(d, r)``: the T for which the r columns of ``view @ T`` span those of a view, with second
+    moments I over all samples.
 
-    Columns that depend on others exactly leave r < d. A ValueError names, by their labels, columns that nearly do.
+    Columns that depend on others exactly leave r < d. A ValueError names, by their labels, columns
+    that nearly do.
     """
     R = triangle(view, fold)
     lengths = np.sqrt((R * R).sum(-2))
@@ -66,19 +76,28 @@ def column_basis(view: Sequence[Array], count: int, fold: Fold, name: str, label
     if r == 0:
         raise ValueError(f"all columns of {name} are 0: give samples that differ")
     if len(R) > r >= count - 1:
-        few = f"{count} samples of {name} with {len(R)} columns"
-        raise ValueError(f"{few} determine no correlations: give more, or ridge=1e-2")
+        raise ValueError(
+            f"{count} samples of {name} with {len(R)} columns determine no correlations: give "
+            "more, or ridge=1e-2"
+        )
     if values[r - 1] <= DEPENDENT * values[0]:
         turn = np.abs(turns[r - 1])
-        named = [str(label) for label, part in zip(labels, turn, strict=True) if part > 0.3 * turn.max(-1)]
+        named = [
+            str(label)
+            for label, part in zip(labels, turn, strict=True)
+            if part > 0.3 * turn.max(-1)
+        ]
         shown = ", ".join(named[:5]) + ", ..." * (len(named) > 5)
-        depend = f"{len(named)} columns of {name} nearly depend on each other"
-        raise ValueError(f"{depend} ({shown}): give ridge=1e-2, or drop one of them")
+        raise ValueError(
+            f"{len(named)} columns of {name} nearly depend on each other ({shown}): give "
+            "ridge=1e-2, or drop one of them"
+        )
     return np.ascontiguousarray(turns[:r].T / lengths[:, None] / values[:r] * np.sqrt(count))
 
 
 class Samples(NamedTuple):
-    """The samples of agents that keep them, ``(k, m, n1)`` and ``(k, m, n2)``, and the weight of a sample."""
+    """The samples of agents that keep them, ``(k, m, n1)`` and ``(k, m, n2)``, and the weight of a
+    sample."""
 
     a: Array
     b: Array
@@ -120,7 +139,8 @@ class Samples(NamedTuple):
 
 
 class _Square(NamedTuple):
-    """C12_i^T C12_i of one agent that keeps its samples, as a ``scipy.sparse.linalg.LinearOperator``."""
+    """C12_i^T C12_i of one agent that keeps its samples, as a
+    ``scipy.sparse.linalg.LinearOperator``."""
 
     samples: Samples
     shape: tuple[int, int]
@@ -139,7 +159,8 @@ def _norm(samples: Samples) -> float:
 
 
 class SecondMoments(NamedTuple):
-    """The matrices C11_i, C12_i and C22_i of agents that keep them, ``(k, n1, n1)``, ``(k, n1, n2)`` and ``(k, n2, n2)``."""
+    """The matrices C11_i, C12_i and C22_i of agents that keep them, ``(k, n1, n1)``, ``(k, n1,
+    n2)`` and ``(k, n2, n2)``."""
 
     c11: Array
     c12: Array

@@ -1,12 +1,14 @@
 """Generalized eigenvalue problems: the leading eigenvectors of A v = w B v.
 
-Paper 003 (Vary, Ablin, Gao, Absil, "Optimization without retraction on the random generalized Stiefel manifold", ICML 2024),
-Section 4 and Appendix B: f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, so G_i(x) = -A_i x. The answer is any basis of the
-eigenvectors of the p largest w, with A = (1/n) sum_i A_i, and the least value minus half the sum of these w.
+Paper 003 (Vary, Ablin, Gao, Absil, "Optimization without retraction on the random generalized
+Stiefel manifold", ICML 2024), Section 4 and Appendix B: f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T
+B x = I}, so G_i(x) = -A_i x. The answer is any basis of the eigenvectors of the p largest w, with
+A = (1/n) sum_i A_i, and the least value minus half the sum of these w.
 
-The paper's matrices have random orthogonal eigenvectors; the eigenvalues of A are equidistant in [1/kappa, 1], those of B
-geometric. Its published code has another B, whose condition is about its order whatever kappa, and divides both by their Frobenius
-norms, which is why its printed steps diverge on the matrices as printed.
+The paper's matrices have random orthogonal eigenvectors; the eigenvalues of A are equidistant in
+[1/kappa, 1], those of B geometric. Its published code has another B, whose condition is about its
+order whatever kappa, and divides both by their Frobenius norms, which is why its printed steps
+diverge on the matrices as printed.
 """
 
 from __future__ import annotations
@@ -24,7 +26,17 @@ from ...protocols import Array, Collective
 from ...sets import GeneralizedStiefel
 from ...sets.operators import Matrices, Operator, eigenspace, formed, symmetric
 from ...settings import Condition, Count
-from ..base import AgentProblem, Deferred, Loadable, Outline, Selection, held, on_each_rank, selected, stream
+from ..base import (
+    AgentProblem,
+    Deferred,
+    Loadable,
+    Outline,
+    Selection,
+    held,
+    on_each_rank,
+    selected,
+    stream,
+)
 from ..common.division import Sourced
 from ..common.pooled import HERE, total
 from ..stiefel.pca import subspace_distance
@@ -48,8 +60,8 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         ``(n, n)``, symmetric: an array, a SciPy sparse matrix or a ``LinearOperator``; or a
         list with one of these for each agent.
     B
-        Symmetric positive definite, of the same kinds, or a `sets.SampleCovariance`. `PooledGEVP` takes a matrix B_i for each
-        agent.
+        Symmetric positive definite, of the same kinds, or a `sets.SampleCovariance`. `PooledGEVP`
+        takes a matrix B_i for each agent.
     rank
         The number p of eigenvectors.
 
@@ -74,7 +86,9 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
 
     def __init__(self, A: object, B: object, rank: int):
         if _several(B):
-            raise ValueError("B must be one matrix for all agents: PooledGEVP takes a matrix for each")
+            raise ValueError(
+                "B must be one matrix for all agents: PooledGEVP takes a matrix for each"
+            )
         self._operators = _operators("A", A)
         self._build(len(self._operators), 0, GeneralizedStiefel(B, rank))
 
@@ -82,8 +96,10 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         for i, one in enumerate(self._operators):
             if one.n != manifold.shape[0]:
                 name = "A" if n_agents == 1 else f"A of agent {first_agent + i}"
-                got = f"{one.n} for {name} and {manifold.shape[0]} for B"
-                raise ValueError(f"A and B must have the same order, got {got}")
+                raise ValueError(
+                    f"A and B must have the same order, got {one.n} for {name} and "
+                    f"{manifold.shape[0]} for B"
+                )
         super().__init__(*held(self._operators, n_agents, first_agent), manifold)
         self._answer: tuple[Array, Array] | None = None
 
@@ -132,7 +148,8 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
 
     @cached_property
     def whitened(self) -> Whitened | None:
-        """A single agent's problem of the eigenvectors of U^{-T} A U^{-1}, B = U^T U; None unless A and B are dense."""
+        """A single agent's problem of the eigenvectors of U^{-T} A U^{-1}, B = U^T U; None unless A
+        and B are dense."""
         A, B = self._operators[0], self.constraint.operator
         if not (self.n_agents == 1 and isinstance(A, Matrices) and isinstance(B, Matrices)):
             return None
@@ -143,7 +160,8 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         return Whitened(lambda y: H @ y, [upper], self.shape[1])
 
     def pooled(self) -> Self:
-        """The mean of the agents' objectives as the objective of a single agent, with A formed; all agents must be here."""
+        """The mean of the agents' objectives as the objective of a single agent, with A formed; all
+        agents must be here."""
         pooled = self._alone()
         mean = formed(self._operators[0])
         for A in self._operators[1:]:
@@ -152,7 +170,8 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         return pooled
 
     def prepare(self, collective: Collective) -> None:
-        """Compute the answer for the mean of the A_i, summed in agent order; orders above 3000 are left out."""
+        """Compute the answer for the mean of the A_i, summed in agent order; orders above 3000 are
+        left out."""
         n, p = self.constraint.shape
         if n > _LARGEST_OPTIMUM:
             return
@@ -165,7 +184,8 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         self.optimal_value = -0.5 * float(sums(values[None])[0])
 
     def error(self, xhat: Array) -> float:
-        """The least ||B^{1/2} (x - v R)||_F over orthogonal R, v the answer (`pca.subspace_distance`); NaN if x is not finite."""
+        """The least ||B^{1/2} (x - v R)||_F over orthogonal R, v the answer
+        (`pca.subspace_distance`); NaN if x is not finite."""
         if self._answer is None:
             raise ValueError("the optimum is not known: prepare() computes it up to order 3000")
         root, basis = self._answer
@@ -175,17 +195,19 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
 
 
 class PooledGEVP(GEVP, Loadable):
-    """f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, where B = (1/n) sum_i B_i and agent i knows only its own A_i and B_i.
+    """f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, where B = (1/n) sum_i B_i and agent i
+    knows only its own A_i and B_i.
 
     Parameters
     ----------
     A, B
-        Lists or stacks of symmetric matrices ``(n, n)``, one for each agent; the mean of the B_i must be positive definite.
+        Lists or stacks of symmetric matrices ``(n, n)``, one for each agent; the mean of the B_i
+        must be positive definite.
     rank
         The number p of eigenvectors.
     collective
-        Pools the agents' B_i over all processes, each of which must then make the problem. Without it all agents are here.
-        `from_sites` and `from_loader` give it.
+        Pools the agents' B_i over all processes, each of which must then make the problem. Without
+        it all agents are here. `from_sites` and `from_loader` give it.
 
     Examples
     --------
@@ -207,19 +229,30 @@ class PooledGEVP(GEVP, Loadable):
         return {"collective": collective}
 
     def __init__(
-        self, A: Any, B: Any, rank: int, *, n_agents: int | None = None, first_agent: int = 0, collective: Collective | None = None
+        self,
+        A: Any,
+        B: Any,
+        rank: int,
+        *,
+        n_agents: int | None = None,
+        first_agent: int = 0,
+        collective: Collective | None = None,
     ) -> None:
         pool = collective or HERE
         with pool.together():
             self._operators = _operators("A", A, first_agent)
             self._parts = _operators("B", B, first_agent)
             if len(self._operators) != len(self._parts):
-                given = f"{len(self._operators)} and {len(self._parts)}"
-                raise ValueError(f"A and B must hold a matrix for each agent, got {given}")
+                raise ValueError(
+                    f"A and B must hold a matrix for each agent, got {len(self._operators)} and "
+                    f"{len(self._parts)}"
+                )
             order = self._parts[0].n
             for i, one in enumerate(self._parts, first_agent):
                 if one.n != order:
-                    raise ValueError(f"B of agent {i} has order {one.n}, that of agent {first_agent} has {order}")
+                    raise ValueError(
+                        f"B of agent {i} has order {one.n}, that of agent {first_agent} has {order}"
+                    )
         agents = n_agents or len(self._parts)
         with one_thread():  # the bits of products depend on the number of BLAS threads
             whole = total(self._parts, order**2, lambda one: formed(one).reshape(-1), pool.fold)
@@ -239,7 +272,8 @@ class PooledGEVP(GEVP, Loadable):
         return np.stack([np.diagonal(formed(B)) for B in self._parts])
 
     def pooled(self) -> GEVP:  # type: ignore[override]  # its B is one matrix
-        """The problem of a single agent that has the mean of the A_i and B; all agents must be here."""
+        """The problem of a single agent that has the mean of the A_i and B; all agents must be
+        here."""
         A, B = super().pooled()._operators[0], self.constraint.operator
         return GEVP(formed(A), formed(B), self.shape[1])
 
@@ -253,8 +287,11 @@ def _operators(name: str, given: Any, first_agent: int = 0) -> list[Operator]:
     return [symmetric(f"{name} of agent {i}", one) for i, one in enumerate(given, first_agent)]
 
 
-def pencil(n: int, condition: float, seed: int, *, frobenius_normalised: bool = False) -> tuple[Array, Array]:
-    """A and B of paper 003, each ``(n, n)``: eigenvalues equidistant and geometric in [1/condition, 1], random eigenvectors.
+def pencil(
+    n: int, condition: float, seed: int, *, frobenius_normalised: bool = False
+) -> tuple[Array, Array]:
+    """A and B of paper 003, each ``(n, n)``: eigenvalues equidistant and geometric in [1/condition,
+    1], random eigenvectors.
 
     ``frobenius_normalised`` divides A and B by their Frobenius norms.
     """
@@ -268,17 +305,19 @@ def pencil(n: int, condition: float, seed: int, *, frobenius_normalised: bool = 
 
 
 def _with_eigenvalues(values: Array, rng: np.random.Generator) -> Array:
-    """A symmetric matrix with eigenvalues ``values`` and uniformly random orthonormal eigenvectors."""
+    """A symmetric matrix with eigenvalues ``values`` and uniformly random orthonormal
+    eigenvectors."""
     vectors, _ = np.linalg.qr(rng.standard_normal((len(values), len(values))))
     matrix = (vectors * values) @ vectors.T
     return 0.5 * (matrix + matrix.T)
 
 
 def shares(A: Array, n_agents: int, seed: int) -> list[Array]:
-    """A positive semidefinite A as the mean of ``n_agents`` second moments of n / n_agents samples each, as even as can be.
+    """A positive semidefinite A as the mean of ``n_agents`` second moments of n / n_agents samples
+    each, as even as can be.
 
-    With A = F F^T, F = A^{1/2} Q and Q uniform over the orthogonal group, agent i has n_agents F_i F_i^T from its columns F_i, one
-    at least.
+    With A = F F^T, F = A^{1/2} Q and Q uniform over the orthogonal group, agent i has n_agents F_i
+    F_i^T from its columns F_i, one at least.
     """
     n = len(A)
     if n_agents > n:
@@ -293,7 +332,8 @@ def shares(A: Array, n_agents: int, seed: int) -> list[Array]:
 
 @dataclass(frozen=True, kw_only=True)
 class GEVPSettings(Sourced):
-    """The leading eigenvectors of A v = w B v: matrices generated as in paper 003, Appendix B, or from files.
+    """The leading eigenvectors of A v = w B v: matrices generated as in paper 003, Appendix B, or
+    from files.
 
     Parameters
     ----------
@@ -306,7 +346,8 @@ class GEVPSettings(Sourced):
     frobenius_normalised
         Divide A and B by their Frobenius norms (generated data).
     matrix_a
-        File with A, symmetric: .npy, .npz (SciPy's sparse format too), .csv or .mtx; goes with matrix_b. A sparse one stays sparse.
+        File with A, symmetric: .npy, .npz (SciPy's sparse format too), .csv or .mtx; goes with
+        matrix_b. A sparse one stays sparse.
     matrix_b
         File with B, symmetric positive definite.
 
@@ -331,14 +372,18 @@ class GEVPSettings(Sourced):
         if (self.matrix_a is None) != (self.matrix_b is None):
             raise ValueError("matrix_a and matrix_b go together: give both files, or neither")
         if self.matrix_a is None and self.rank > self.dimension:
-            raise ValueError(f"rank must be at most dimension, got rank {self.rank} and dimension {self.dimension}")
+            raise ValueError(
+                f"rank must be at most dimension, got rank {self.rank} and dimension "
+                f"{self.dimension}"
+            )
 
     _source_field, _for_generated = "matrix_a", ("dimension", "condition", "frobenius_normalised")
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem, which each rank builds for its own agents.
 
-        Generated matrices are divided over several agents by `shares`; matrices from files belong to a single agent.
+        Generated matrices are divided over several agents by `shares`; matrices from files belong
+        to a single agent.
         """
         if self.matrix_a is not None and n_agents > 1:
             raise ValueError(
@@ -349,7 +394,9 @@ class GEVPSettings(Sourced):
         # A file's size is checked when it is read.
         size = matrices * self.dimension**2 if self.matrix_a is None else 0
         sizes = Outline([0] * n_agents, more=lambda own: size)
-        return on_each_rank(n_agents, lambda own: self._made(n_agents, seed).restrict(own), lambda: sizes)
+        return on_each_rank(
+            n_agents, lambda own: self._made(n_agents, seed).restrict(own), lambda: sizes
+        )
 
     def _made(self, n_agents: int, seed: int) -> GEVP:
         if self.matrix_a is None or self.matrix_b is None:

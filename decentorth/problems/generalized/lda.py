@@ -1,14 +1,15 @@
 """Linear discriminant analysis as a generalized eigenvalue problem.
 
-Fisher's discriminant directions of N labelled samples are the leading eigenvectors of S_b v = w B v, where with N_c samples of
-class c, their mean m_c and the mean m of all
+Fisher's discriminant directions of N labelled samples are the leading eigenvectors of S_b v = w B
+v, where with N_c samples of class c, their mean m_c and the mean m of all
 
     S_b = sum_c (N_c / N) (m_c - m) (m_c - m)^T,    S_w = (1/N) sum_c sum_{i in c} (a_i - m_c) (a_i - m_c)^T,
     B = S_w + ridge (tr S_w / n) I
 
-A feature that is constant within every class makes S_w singular, and the ridge, which is relative to the mean eigenvalue, makes B
-positive definite. S_b has at most as many nonzero eigenvalues as classes, minus one. Both are sums over all samples, hence means
-over the n agents of n times the sums over their own: a `PooledGEVP`, for which agents add up counts and sums of each class once.
+A feature that is constant within every class makes S_w singular, and the ridge, which is relative
+to the mean eigenvalue, makes B positive definite. S_b has at most as many nonzero eigenvalues as
+classes, minus one. Both are sums over all samples, hence means over the n agents of n times the
+sums over their own: a `PooledGEVP`, for which agents add up counts and sums of each class once.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ Classes = NDArray[Any]
 
 
 def scatters(samples: Array, classes: Classes) -> tuple[Array, Array]:
-    """The scatters S_b and S_w, each ``(n, n)``, of the samples ``(N, n)`` with class labels ``(N,)`` of any kind."""
+    """The scatters S_b and S_w, each ``(n, n)``, of the samples ``(N, n)`` with class labels
+    ``(N,)`` of any kind."""
     n_samples, n = samples.shape
     mean = samples.mean(axis=-2)
     between, within = np.zeros((n, n)), np.zeros((n, n))
@@ -50,7 +52,8 @@ def scatters(samples: Array, classes: Classes) -> tuple[Array, Array]:
 
 
 def scatter_factors(samples: Array, classes: Classes) -> tuple[Array, Array]:
-    """Y, ``(classes, n)``, and Z, ``(N, n)``, with S_b = Y^T Y and S_w = Z^T Z: each column is of one feature alone."""
+    """Y, ``(classes, n)``, and Z, ``(N, n)``, with S_b = Y^T Y and S_w = Z^T Z: each column is of
+    one feature alone."""
     mean, away, around = samples.mean(axis=-2), [], samples.copy()
     for label in np.unique(classes):
         own = classes == label
@@ -60,10 +63,13 @@ def scatter_factors(samples: Array, classes: Classes) -> tuple[Array, Array]:
     return np.stack(away), around / np.sqrt(len(samples))
 
 
-def class_means(samples: Sequence[Array], numbers: Sequence[Index], k: int, collective: Collective) -> tuple[Array, Array]:
+def class_means(
+    samples: Sequence[Array], numbers: Sequence[Index], k: int, collective: Collective
+) -> tuple[Array, Array]:
     """The number of samples ``(k,)`` and the mean ``(k, d)`` of each class, over all agents.
 
-    ``samples`` are ``(m_i, d)`` of each agent here, ``numbers`` the classes of their rows, ``(m_i,)`` integers below k.
+    ``samples`` are ``(m_i, d)`` of each agent here, ``numbers`` the classes of their rows,
+    ``(m_i,)`` integers below k.
     """
     d = samples[0].shape[1]
 
@@ -85,7 +91,8 @@ def agent_scatters(
     n_agents: int,
     collective: Collective,
 ) -> tuple[list[Array], list[Array]]:
-    """The matrices ``(d, d)`` of each agent here whose means over all agents are S_b and S_w with its ridge.
+    """The matrices ``(d, d)`` of each agent here whose means over all agents are S_b and S_w with
+    its ridge.
 
     ``samples`` and ``numbers`` are those of `class_means`, which returned ``moments``.
     """
@@ -105,7 +112,8 @@ def agent_scatters(
 
 @dataclass(frozen=True, kw_only=True)
 class LDASettings(Divided):
-    """Linear discriminant analysis: the directions that separate the classes of labelled samples best.
+    """Linear discriminant analysis: the directions that separate the classes of labelled samples
+    best.
 
     Parameters
     ----------
@@ -181,7 +189,8 @@ class LDASettings(Divided):
         return [self._labels(self._file(file)) for file in source.files[0][agents]]
 
     def features(self, n_agents: int, seed: int) -> Deferred:
-        """The problem of agents that hold features, consecutive columns, of all samples; each rank reads all data."""
+        """The problem of agents that hold features, consecutive columns, of all samples; each rank
+        reads all data."""
 
         def build() -> SplitGEVP:
             samples, classes, rank, units = self._loaded()
@@ -228,7 +237,9 @@ class LDASettings(Divided):
         if classes is None:
             raise ValueError(f"{source.name} brings no labels: give labels, or label_column")
         if len(classes) != source.shape[0]:
-            raise ValueError(f"{source.name} has {source.shape[0]} samples, but there are {len(classes)} labels")
+            raise ValueError(
+                f"{source.name} has {source.shape[0]} samples, but there are {len(classes)} labels"
+            )
         return np.asarray(classes)
 
     def _directions(self, classes: int) -> int:

@@ -1,13 +1,16 @@
-"""Canonical correlations of several views over agents (MAXVAR), as a generalized eigenvalue problem.
+"""Canonical correlations of several views over agents (MAXVAR), as a generalized eigenvalue
+problem.
 
-Kettenring, "Canonical analysis of several sets of variables", Biometrika 1971. With C the covariance of all views side by side, N
-samples, and D its blocks of the views alone, the answer is the leading eigenvectors of
+Kettenring, "Canonical analysis of several sets of variables", Biometrika 1971. With C the
+covariance of all views side by side, N samples, and D its blocks of the views alone, the answer is
+the leading eigenvectors of
 
     C v = w D v,    C = (1/N) X^T X,    D = blockdiag(C_1 + r_1 I, C_2 + r_2 I, ...),    r_k = ridge tr(C_k) / d_k
 
-Without a ridge w is at most the number of views, K, which it reaches where all views have a variable in common. Two views have
-w = 1 + their canonical correlation. Where columns of a view depend on others, v is in the column spaces of the views. Both
-matrices are means over the agents of (n/N) X_i^T X_i and its blocks: a `PooledGEVP`.
+Without a ridge w is at most the number of views, K, which it reaches where all views have a
+variable in common. Two views have w = 1 + their canonical correlation. Where columns of a view
+depend on others, v is in the column spaces of the views. Both matrices are means over the agents of
+(n/N) X_i^T X_i and its blocks: a `PooledGEVP`.
 """
 
 from __future__ import annotations
@@ -33,12 +36,14 @@ from .gevp import PooledGEVP
 
 
 class MAXVAR(PooledGEVP):
-    """f_i(x) = -1/2 tr(x^T C_i x) over {x : x^T D x = I}, C the covariance of several views and D its blocks on the diagonal.
+    """f_i(x) = -1/2 tr(x^T C_i x) over {x : x^T D x = I}, C the covariance of several views and D
+    its blocks on the diagonal.
 
     Parameters
     ----------
     X
-        List or stack of samples ``(N_i, d)``, one matrix per agent, whose columns are all views side by side. Nothing is centred.
+        List or stack of samples ``(N_i, d)``, one matrix per agent, whose columns are all views
+        side by side. Nothing is centred.
     views
         The number of columns of each view, in their order; the sum is d.
     rank
@@ -48,18 +53,21 @@ class MAXVAR(PooledGEVP):
     names
         The names of the columns, for errors; by default their numbers.
     collective
-        Pools the agents' samples over all processes, each of which must then make the problem. Without it all agents are here.
+        Pools the agents' samples over all processes, each of which must then make the problem.
+        Without it all agents are here.
 
     Attributes
     ----------
     bases
-        Empty, or without a ridge, where columns of a view depend on others, ``(d_k, r_k)`` of each view: a point is then in
-        coordinates of these bases of the views' column spaces, and `unpack` gives the directions of the columns.
+        Empty, or without a ridge, where columns of a view depend on others, ``(d_k, r_k)`` of each
+        view: a point is then in coordinates of these bases of the views' column spaces, and
+        `unpack` gives the directions of the columns.
 
     Raises
     ------
     ValueError
-        When the columns do not fit, an entry is not finite, a view is 0, or columns of a view nearly depend on others.
+        When the columns do not fit, an entry is not finite, a view is 0, or columns of a view
+        nearly depend on others.
 
     Examples
     --------
@@ -104,12 +112,15 @@ class MAXVAR(PooledGEVP):
             view = np.searchsorted(ends, np.arange(d), side="right")
             whole = [weight * (a.T @ a) for a in rows]
             blocks = [np.where(view == view[:, None], one, 0.0) + np.diag(ridges) for one in whole]
-        super().__init__(whole, blocks, rank, n_agents=n_agents, first_agent=first_agent, collective=collective)
+        super().__init__(
+            whole, blocks, rank, n_agents=n_agents, first_agent=first_agent, collective=collective
+        )
 
     def _in_bases(
         self, rows: list[Array], ends: list[int], names: Sequence[object], pool: Collective
     ) -> tuple[list[Array], list[int]]:
-        """The rows in bases of the views' column spaces and the ends of the views there, where columns may depend on others."""
+        """The rows in bases of the views' column spaces and the ends of the views there, where
+        columns may depend on others."""
         parts = [slice(*part) for part in pairwise([0, *ends])]
         with one_thread():  # the bits of products depend on the number of BLAS threads
             covariance, count = gram(rows, pool), number_of_rows(rows, pool)
@@ -130,7 +141,8 @@ class MAXVAR(PooledGEVP):
 
 
 def view_ends(views: Sequence[int], d: int) -> list[int]:
-    """The number of columns up to the end of each view; a ValueError if ``views`` is not one of d columns."""
+    """The number of columns up to the end of each view; a ValueError if ``views`` is not one of d
+    columns."""
     if not views or min(views) < 1 or sum(views) != d:
         given = ", ".join(map(str, views)) or "none"
         raise ValueError(f"views must be the columns of each view, {d} in all, got {given}")
@@ -139,12 +151,14 @@ def view_ends(views: Sequence[int], d: int) -> list[int]:
 
 @dataclass(frozen=True, kw_only=True)
 class MAXVARSettings(Centred):
-    """Canonical correlations of several views of the same samples: the directions in which all views agree best.
+    """Canonical correlations of several views of the same samples: the directions in which all
+    views agree best.
 
     Parameters
     ----------
     views
-        The number of columns of each view, in the order of the columns: 3,5,2. The digits' are four bands of two rows of pixels.
+        The number of columns of each view, in the order of the columns: 3,5,2. The digits' are four
+        bands of two rows of pixels.
     rank
         How many directions.
     ridge

@@ -1,4 +1,5 @@
-"""Quadratic problems on {x : x^T B x = I} in the variables y = U x, B = U^T U, in which that set is a Stiefel manifold."""
+"""Quadratic problems on {x : x^T B x = I} in the variables y = U x, B = U^T U, in which that set is
+a Stiefel manifold."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ BLOCKS = 4
 
 
 class Whitened(AgentProblem[Any]):
-    """f(y) = tr(y^T H y) / 2 of a single agent over a Stiefel manifold, or a product of them, for points of p columns.
+    """f(y) = tr(y^T H y) / 2 of a single agent over a Stiefel manifold, or a product of them, for
+    points of p columns.
 
     ``form`` returns the product H y as a new array, for stacks ``(1, n, w)`` of any width;
     ``factors`` are the upper factors U of each B, in Fortran order.

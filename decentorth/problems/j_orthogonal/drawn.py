@@ -1,4 +1,5 @@
-"""Samples of a file of which some rows and columns are drawn, as paper 001 draws subsets of its data sets."""
+"""Samples of a file of which some rows and columns are drawn, as paper 001 draws subsets of its
+data sets."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _DRAW = 2
 
 
 class DrawnSamples:
-    """The drawn rows and columns of the samples at ``source``, in the file's order, all divided by one number.
+    """The drawn rows and columns of the samples at ``source``, in the file's order, all divided by
+    one number.
 
     Parameters
     ----------
@@ -30,7 +32,9 @@ class DrawnSamples:
         For more rows or columns than there are, and for rows without an entry where all are read.
     """
 
-    def __init__(self, source: str, chosen: DrawnSettings, seed: int, with_entries: bool = False) -> None:
+    def __init__(
+        self, source: str, chosen: DrawnSettings, seed: int, with_entries: bool = False
+    ) -> None:
         self._file, self._divisor = resolve(source), chosen.divide_by
         m, n = self._file.shape
         rng = stream(seed, 0, _DRAW)
@@ -43,8 +47,10 @@ class DrawnSamples:
             words += f" that are not zero in {len(columns)} of its {n} columns"
         left = m - len(candidates)
         if left and chosen.draw_rows is None:
-            zero = f"{left} rows of {source} are zero in the drawn columns"
-            raise ValueError(f"{zero}: leave them out by draw_rows {m - left}")
+            raise ValueError(
+                f"{left} rows of {source} are zero in the drawn columns: leave them out by "
+                f"draw_rows {m - left}"
+            )
         limit = f"draw_rows must be at most {len(candidates)}, {words}"
         self._drawn = _draw(rng, candidates, chosen.draw_rows, limit)
 

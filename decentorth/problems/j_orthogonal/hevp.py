@@ -1,12 +1,15 @@
-"""The hyperbolic eigenvalue problem: tr(x^T C x), C = D^T D, over the J-orthogonal matrices {x : x^T J x = J}.
+"""The hyperbolic eigenvalue problem: tr(x^T C x), C = D^T D, over the J-orthogonal matrices {x :
+x^T J x = J}.
 
-Minimised, with C positive definite, it is well posed: the minimum is sum |eig(J C)|, where x^T C x and x^T J x are both diagonal
-(Kovac-Striko & Veselic, "Trace minimization and definiteness of symmetric pencils", 1995). Paper 001 prints
+Minimised, with C positive definite, it is well posed: the minimum is sum |eig(J C)|, where x^T C x
+and x^T J x are both diagonal (Kovac-Striko & Veselic, "Trace minimization and definiteness of
+symmetric pencils", 1995). Paper 001 prints
 
     min -tr(x^T D^T D x),
 
-which is unbounded below, since x is not bounded: its table compares the values that methods reach in a given time. Its published
-numbers are those of half this objective, from a start like the identity.
+which is unbounded below, since x is not bounded: its table compares the values that methods reach
+in a given time. Its published numbers are those of half this objective, from a start like the
+identity.
 """
 
 from __future__ import annotations
@@ -39,8 +42,8 @@ Form = Literal["well-posed", "as-printed"]
 class HEVP(SquaresProblem[JOrthogonal]):
     """f(x) = tr(x^T D^T D x), or minus that, over {x : x^T J x = J}, for a single agent.
 
-    As a finite sum, f_i(x) = +-N ||d_i^T x||^2 for the N rows d_i of D. In blocks of rows, one for each of n agents, f is the mean
-    of f_b(x) = +-n ||D_b x||_F^2: for `Spread`.
+    As a finite sum, f_i(x) = +-N ||d_i^T x||^2 for the N rows d_i of D. In blocks of rows, one for
+    each of n agents, f is the mean of f_b(x) = +-n ||D_b x||_F^2: for `Spread`.
 
     Parameters
     ----------
@@ -51,12 +54,14 @@ class HEVP(SquaresProblem[JOrthogonal]):
     form
         well-posed, or as-printed: minus the trace, which is unbounded below.
     collective
-        Pools the blocks of all processes, each of which must then make the problem. Without it all blocks are here.
+        Pools the blocks of all processes, each of which must then make the problem. Without it all
+        blocks are here.
 
     Raises
     ------
     ValueError
-        When the shapes do not fit, an entry is not finite, or D^T D is not positive definite in the well-posed form.
+        When the shapes do not fit, an entry is not finite, or D^T D is not positive definite in the
+        well-posed form.
 
     Examples
     --------
@@ -85,11 +90,15 @@ class HEVP(SquaresProblem[JOrthogonal]):
             blocks = n_agents or len(rows)
             constraint = JOrthogonal.with_signs(signs)
             if constraint.shape[0] != n:
-                raise ValueError(f"D has {n} columns, so J needs {n} signs, not {constraint.shape[0]}")
+                raise ValueError(
+                    f"D has {n} columns, so J needs {n} signs, not {constraint.shape[0]}"
+                )
             check("form", Form, form)
             if collective is None and len(rows) != blocks:
-                given = f"{len(rows)} of {blocks} blocks are given"
-                raise ValueError(f"{given}: give all, or the collective that pools them")
+                raise ValueError(
+                    f"{len(rows)} of {blocks} blocks are given: give all, or the collective that "
+                    "pools them"
+                )
         weights = np.full(len(rows), float(blocks if form == "well-posed" else -blocks))
         super().__init__(rows, None, weights, constraint, blocks, first_agent)
         self.optimum: float | None = None
@@ -139,10 +148,12 @@ class HEVPSettings(SignedSettings, DrawnSettings):
     Parameters
     ----------
     form
-        well-posed: min tr(x^T D^T D x), whose minimum is known. as-printed: paper 001's min -tr(x^T D^T D x), unbounded below.
+        well-posed: min tr(x^T D^T D x), whose minimum is known. as-printed: paper 001's min -tr(x^T
+        D^T D x), unbounded below.
     data
-        D: generated, D^T D having eigenvalues evenly spaced in their logarithms; randn10, randn100 and so on, a square Gaussian
-        matrix; or a file with one sample a row (.npy, .npz, .csv, svmlight, Matrix Market).
+        D: generated, D^T D having eigenvalues evenly spaced in their logarithms; randn10, randn100
+        and so on, a square Gaussian matrix; or a file with one sample a row (.npy, .npz, .csv,
+        svmlight, Matrix Market).
     dimension
         n, the length of a sample (generated data).
     samples
@@ -171,7 +182,9 @@ class HEVPSettings(SignedSettings, DrawnSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.samples is not None and self.samples < self.dimension:
-            raise ValueError(f"samples must be at least the dimension {self.dimension}, got {self.samples}")
+            raise ValueError(
+                f"samples must be at least the dimension {self.dimension}, got {self.samples}"
+            )
 
     _generators, _for_generated = ("generated",), ("dimension", "samples", "condition")
 
@@ -180,7 +193,8 @@ class HEVPSettings(SignedSettings, DrawnSettings):
         return super().idle() | dict.fromkeys(for_files, "it is for data of a file")
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
-        """The problem with the rows of D in blocks of consecutive rows; each rank reads only its own rows of a file."""
+        """The problem with the rows of D in blocks of consecutive rows; each rank reads only its
+        own rows of a file."""
 
         def build(blocks: slice, collective: Collective) -> HEVP:
             with collective.together():

@@ -1,17 +1,21 @@
-"""The hyperbolic structural probe: points whose ultrahyperbolic distances are near given ones, under J-orthogonality.
+"""The hyperbolic structural probe: points whose ultrahyperbolic distances are near given ones,
+under J-orthogonality.
 
     f(x) = (1/m^2) sum_{i,j} (T_ij - d(q_i, q_j))^2,   q_i = phi(x^T d_i),   x^T J x = J
 
-over the m rows d_i of D, with phi and d of `ultrahyperbolic`. Paper 001 prints q_i = x^T phi(d_i). That objective is constant:
-x^T J x = J implies x J x^T = J, so <q_i, q_j>_q does not change with x.
+over the m rows d_i of D, with phi and d of `ultrahyperbolic`. Paper 001 prints q_i = x^T phi(d_i).
+That objective is constant: x^T J x = J implies x J x^T = J, so <q_i, q_j>_q does not change with x.
 
-f is not smooth: where <q_i, q_j>_q = +-alpha^2 the slope of d is infinite, and where it is 0 d has a kink. Pairs at distance zero
-(i = j, equal rows) stay there for every x, so they do not contribute to the gradient. No Lipschitz constant exists: methods find
-step sizes by trial (J-JOBCD's backtracking). Where pairs are sampled, infinite slopes give infinite variance: smooth the distances.
+f is not smooth: where <q_i, q_j>_q = +-alpha^2 the slope of d is infinite, and where it is 0 d has
+a kink. Pairs at distance zero (i = j, equal rows) stay there for every x, so they do not contribute
+to the gradient. No Lipschitz constant exists: methods find step sizes by trial (J-JOBCD's
+backtracking). Where pairs are sampled, infinite slopes give infinite variance: smooth the
+distances.
 
-As a finite sum over the N = m (m - 1) / 2 pairs i < j, f(x) = (1/N) sum_pairs (m - 1)/m (T_ij - d_ij)^2. In blocks, one for each of
-n agents, block b has the pairs whose i is in the b-th of n runs of rows, about equally many: f is the mean of f_b(x) = (2 n/m^2)
-sum_pairs (T_ij - d_ij)^2 over its own pairs. Every agent has D; each has its own rows of T.
+As a finite sum over the N = m (m - 1) / 2 pairs i < j, f(x) = (1/N) sum_pairs (m - 1)/m (T_ij -
+d_ij)^2. In blocks, one for each of n agents, block b has the pairs whose i is in the b-th of n runs
+of rows, about equally many: f is the mean of f_b(x) = (2 n/m^2) sum_pairs (T_ij - d_ij)^2 over its
+own pairs. Every agent has D; each has its own rows of T.
 """
 
 from __future__ import annotations
@@ -52,7 +56,8 @@ class HSPP(AgentProblem[JOrthogonal]):
     signs
         ``(n,)``: the diagonal of J, +1 and -1 in any order.
     alpha, smoothing
-        The radius of curvature, and the smoothing of the distances, see `ultrahyperbolic`; 0 for none.
+        The radius of curvature, and the smoothing of the distances, see `ultrahyperbolic`; 0 for
+        none.
     optimal_value
         The least value, where it is known.
     n_blocks
@@ -61,7 +66,8 @@ class HSPP(AgentProblem[JOrthogonal]):
     Raises
     ------
     ValueError
-        When shapes do not fit, T cannot be distances, a row of D is zero, an entry is not finite, or there are too many blocks.
+        When shapes do not fit, T cannot be distances, a row of D is zero, an entry is not finite,
+        or there are too many blocks.
 
     Attributes
     ----------
@@ -127,7 +133,8 @@ class HSPP(AgentProblem[JOrthogonal]):
         return self.manifold.points(self.rows @ x)
 
     def _placed(self, x: Array) -> Iterator[tuple[int, Array, Array]]:
-        """The number of each local block, with y = D x and q = phi(y), which blocks at the same point share."""
+        """The number of each local block, with y = D x and q = phi(y), which blocks at the same
+        point share."""
         for block, point in enumerate(x):
             if block == 0 or not np.array_equal(point, x[block - 1]):
                 y = self.rows @ point
@@ -135,12 +142,18 @@ class HSPP(AgentProblem[JOrthogonal]):
             yield block, y, q
 
     def _pieces(self, q: Array, run: tuple[int, int]) -> Iterator[tuple[int, int, Array, Array]]:
-        """Rows ``start:end`` of a run in pieces, with the products and sizes of their pairs with the points from ``start`` on."""
+        """Rows ``start:end`` of a run in pieces, with the products and sizes of their pairs with
+        the points from ``start`` on."""
         signed, sizes = q * self.constraint.signs, self.manifold.sizes(q)
         size = max(1, PASS_BYTES // (8 * len(q)))
         for start in range(*run, size):
             end = min(start + size, run[1])
-            yield start, end, signed[start:end] @ q[start:].T, sizes[start:end, None] * sizes[start:]
+            yield (
+                start,
+                end,
+                signed[start:end] @ q[start:].T,
+                sizes[start:end, None] * sizes[start:],
+            )
 
     def distances(self, x: Array) -> Array:
         """``(m, m)``: d(q_i, q_j) at one point ``(n, n)``."""
@@ -187,17 +200,21 @@ class HSPP(AgentProblem[JOrthogonal]):
                 g[start - first : end - first] += pull @ signed[start:]
                 g[end - first :] += pull[:, end - start :].T @ signed[start:end]
             g *= 2.0 * self.n_agents / len(q) ** 2
-            np.matmul(self.rows[first:].T, self.manifold.pulled_back(y[first:], g), out=found[block])
+            np.matmul(
+                self.rows[first:].T, self.manifold.pulled_back(y[first:], g), out=found[block]
+            )
         return found
 
     def pairs(self, numbers: Index, block: int = 0) -> tuple[Index, Index]:
-        """The points i and j > i of the pairs ``numbers`` of a local block; pairs are numbered from 0, row by row."""
+        """The points i and j > i of the pairs ``numbers`` of a local block; pairs are numbered from
+        0, row by row."""
         numbers = numbers + self._ahead[self._runs[block][0]]
         i = np.searchsorted(self._ahead, numbers, side="right") - 1
         return i, numbers - self._ahead[i] + i + 1
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(n_local, n, n)``: from the pairs ``batch``, ``(n_local, b)``, see `pairs`; its mean over random pairs is the gradient.
+        """``(n_local, n, n)``: from the pairs ``batch``, ``(n_local, b)``, see `pairs`; its mean
+        over random pairs is the gradient.
 
         An IndexError says that there is no such pair.
         """
@@ -232,12 +249,15 @@ def _check_distances(T: Array, m: int) -> None:
     wrong = np.argwhere((T != T.T) | (T < 0.0) | (np.eye(m) * T != 0.0))
     if len(wrong):
         i, j = wrong[0]
-        must = "symmetric, not negative, and zero on its diagonal"
-        raise ValueError(f"T must be {must}, but entry [{i}, {j}] is {T[i, j]:g} (entry [{j}, {i}] is {T[j, i]:g})")
+        raise ValueError(
+            f"T must be symmetric, not negative, and zero on its diagonal, but entry [{i}, {j}] is "
+            f"{T[i, j]:g} (entry [{j}, {i}] is {T[j, i]:g})"
+        )
 
 
 def squared_distances(D: Array) -> Array:
-    """``(m, m)``: ||d_i - d_j||^2, symmetric to the bit, zero on the diagonal, and exact for small integers."""
+    """``(m, m)``: ||d_i - d_j||^2, symmetric to the bit, zero on the diagonal, and exact for small
+    integers."""
     squares = (D * D).sum(-1)
     gaps = squares[:, None] + squares - 2.0 * (D @ D.T)
     gaps = np.maximum(np.maximum(gaps, gaps.T), 0.0)
@@ -246,9 +266,11 @@ def squared_distances(D: Array) -> Array:
 
 
 def random_tree(rng: np.random.Generator, m: int) -> Array:
-    """``(m, m)``: zeros and ones that mark, for each node of a random recursive tree, the edges on its way to the root.
+    """``(m, m)``: zeros and ones that mark, for each node of a random recursive tree, the edges on
+    its way to the root.
 
-    Edge k is above node k. The number of edges between two nodes is the squared distance of their rows.
+    Edge k is above node k. The number of edges between two nodes is the squared distance of their
+    rows.
     """
     paths = np.zeros((m, m))
     for node in range(1, m):
@@ -264,11 +286,12 @@ class HSPPSettings(SignedSettings, DrawnSettings):
     Parameters
     ----------
     data
-        D: tree, the nodes of a random tree in a random projection; gaussian; or a file with one point a row (.npy, .npz, .csv,
-        svmlight, Matrix Market).
+        D: tree, the nodes of a random tree in a random projection; gaussian; or a file with one
+        point a row (.npy, .npz, .csv, svmlight, Matrix Market).
     distances
-        T: edges between the nodes (tree); euclidean distances of the rows of D; planted, those of a random feasible x, so that the
-        least value is 0; or a file with a square matrix. auto: tree for tree, else euclidean.
+        T: edges between the nodes (tree); euclidean distances of the rows of D; planted, those of a
+        random feasible x, so that the least value is 0; or a file with a square matrix. auto: tree
+        for tree, else euclidean.
     points
         m, the rows of D (tree and gaussian).
     dimension
@@ -278,7 +301,8 @@ class HSPPSettings(SignedSettings, DrawnSettings):
     alpha
         The radius of curvature.
     smoothing
-        s > 0 bounds the slope of the distances, d becoming sqrt(d^2 + s^2 alpha^2) - s alpha; 0 leaves them as they are.
+        s > 0 bounds the slope of the distances, d becoming sqrt(d^2 + s^2 alpha^2) - s alpha; 0
+        leaves them as they are.
 
     Examples
     --------

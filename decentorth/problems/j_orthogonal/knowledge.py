@@ -1,7 +1,8 @@
-"""Knowledge graphs as numbers: triples (head, relation, tail), their division into training and test, and their corruption.
+"""Knowledge graphs as numbers: triples (head, relation, tail), their division into training and
+test, and their corruption.
 
-A corrupted triple has another head or tail, drawn uniformly from the entities that do not make it a training triple, by
-a counter of (seed, triple, side, position): the same on every rank.
+A corrupted triple has another head or tail, drawn uniformly from the entities that do not make it a
+training triple, by a counter of (seed, triple, side, position): the same on every rank.
 """
 
 from __future__ import annotations
@@ -44,26 +45,32 @@ class KnowledgeGraph(NamedTuple):
 
 
 def check(graph: KnowledgeGraph) -> None:
-    """Raise unless ``graph`` holds valid triples and at least one for training; the message has the first triple that is wrong."""
+    """Raise unless ``graph`` holds valid triples and at least one for training; the message has the
+    first triple that is wrong."""
     bounds = np.array([graph.n_entities, graph.n_relations, graph.n_entities])
     for name, triples in (("train", graph.train), ("valid", graph.valid), ("test", graph.test)):
         if triples.dtype.kind not in "iu":
             raise TypeError(f"{name} triples must be whole numbers, got dtype {triples.dtype}")
         if triples.ndim != 2 or triples.shape[1] != 3:
-            must = f"{name} triples must have three columns (head, relation, tail)"
-            raise ValueError(f"{must}, got shape {triples.shape}")
+            raise ValueError(
+                f"{name} triples must have three columns (head, relation, tail), got shape "
+                f"{triples.shape}"
+            )
         wrong = np.argwhere((triples < 0) | (triples >= bounds))
         if len(wrong):
             row, column = (int(i) for i in wrong[0])
             what = ("head", "relation", "tail")[column]
-            there = f"there are {bounds[column]}, numbered from 0"
-            raise ValueError(f"{name} triple {row} has {what} {triples[row, column]}, but {there}")
+            raise ValueError(
+                f"{name} triple {row} has {what} {triples[row, column]}, but there are "
+                f"{bounds[column]}, numbered from 0"
+            )
     if not len(graph.train):
         raise ValueError("a knowledge graph needs training triples, got none")
 
 
 class Completions:
-    """The tails of each (head, relation) in triples ``(N, 3)``, or the heads of each (relation, tail); ``side`` says which."""
+    """The tails of each (head, relation) in triples ``(N, 3)``, or the heads of each (relation,
+    tail); ``side`` says which."""
 
     def __init__(self, triples: Index, side: Side, n_entities: int) -> None:
         self._side, self._n_entities = side, n_entities
@@ -77,7 +84,8 @@ class Completions:
         return triples[:, 1] * self._n_entities + triples[:, 2 - COLUMN[self._side]]
 
     def _runs(self, triples: Index) -> tuple[Index, Index]:
-        """The position of the first completion of each triple's query, and the number of its completions."""
+        """The position of the first completion of each triple's query, and the number of its
+        completions."""
         keys = self._keys(triples)
         starts = np.searchsorted(self._keys_of, keys)
         return starts, np.searchsorted(self._keys_of, keys, side="right") - starts
@@ -90,7 +98,8 @@ class Completions:
         return queries, self._members[np.repeat(starts, counts) + within]
 
     def others(self, triples: Index, draw: Callable[[Index], Index]) -> Index:
-        """Entities that do not complete the query of each triple, drawn uniformly; a ValueError names a triple that all complete.
+        """Entities that do not complete the query of each triple, drawn uniformly; a ValueError
+        names a triple that all complete.
 
         ``draw`` maps numbers m, ``(b,)``, to ``(b, c)`` numbers below m.
         """
@@ -109,8 +118,11 @@ class Completions:
         return drawn + (passed - starts[:, None])
 
 
-def corrupted(graph: KnowledgeGraph, side: Side, count: int, first: int, last: int, seed: int) -> Index:
-    """``(last - first, count)``: replacements for the heads, or tails, of training triples ``first`` to ``last - 1``."""
+def corrupted(
+    graph: KnowledgeGraph, side: Side, count: int, first: int, last: int, seed: int
+) -> Index:
+    """``(last - first, count)``: replacements for the heads, or tails, of training triples
+    ``first`` to ``last - 1``."""
     if count == 0:
         return np.empty((last - first, 0), dtype=np.int64)
     completions = Completions(graph.train, side, graph.n_entities)
@@ -124,8 +136,11 @@ def corrupted(graph: KnowledgeGraph, side: Side, count: int, first: int, last: i
     return np.concatenate((np.empty((0, count), dtype=np.int64), *pieces))
 
 
-def held_out(triples: Index, share: float, n_entities: int, n_relations: int, rng: np.random.Generator) -> tuple[Index, Index]:
-    """The triples to train on, and about ``share`` to test with, whose entities and relations all occur in the former."""
+def held_out(
+    triples: Index, share: float, n_entities: int, n_relations: int, rng: np.random.Generator
+) -> tuple[Index, Index]:
+    """The triples to train on, and about ``share`` to test with, whose entities and relations all
+    occur in the former."""
     entities = np.bincount(triples[:, [0, 2]].reshape(-1), minlength=n_entities)
     relations = np.bincount(triples[:, 1], minlength=n_relations)
     wanted, chosen = round(share * len(triples)), np.zeros(len(triples), dtype=np.bool_)
@@ -144,14 +159,17 @@ def held_out(triples: Index, share: float, n_entities: int, n_relations: int, rn
 
 
 def most_frequent(graph: KnowledgeGraph, count: int) -> KnowledgeGraph:
-    """The triples between the ``count`` entities that occur most often in training triples, renumbered with their relations."""
+    """The triples between the ``count`` entities that occur most often in training triples,
+    renumbered with their relations."""
     numbers = np.bincount(graph.train[:, [0, 2]].reshape(-1), minlength=graph.n_entities)
     kept = np.zeros(graph.n_entities, dtype=np.bool_)
     kept[np.argsort(-numbers, kind="stable")[:count]] = True
     train, valid, test = (part[kept[part[:, 0]] & kept[part[:, 2]]] for part in graph[:3])
     if not len(train):
-        few = f"the {count} most frequent of {graph.n_entities} entities"
-        raise ValueError(f"no training triple is between {few}: keep more")
+        raise ValueError(
+            f"no training triple is between the {count} most frequent of {graph.n_entities} "
+            "entities: keep more"
+        )
     every = np.concatenate((train, valid, test))
     entities, relations = np.unique(every[:, [0, 2]]), np.unique(every[:, 1])
     for part in (train, valid, test):

@@ -1,7 +1,8 @@
 """A knowledge graph from a known ultrahyperbolic model, small enough to learn in seconds.
 
-Entities are points around a pole of an ultrahyperbolic manifold of few dimensions, relations random J-orthogonal matrices R_r. The
-tails of (h, r) are the entities nearest to R_r e_h, the same number for every pair.
+Entities are points around a pole of an ultrahyperbolic manifold of few dimensions, relations random
+J-orthogonal matrices R_r. The tails of (h, r) are the entities nearest to R_r e_h, the same number
+for every pair.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from .ultrahyperbolic import Ultrahyperbolic
 
 
 def around_pole(rng: np.random.Generator, signs: Array, number: int, spread: float) -> Array:
-    """``(number, n)``: Gaussian points of standard deviation ``spread`` around the pole: 1 at the first sign -1, otherwise 0."""
+    """``(number, n)``: Gaussian points of standard deviation ``spread`` around the pole: 1 at the
+    first sign -1, otherwise 0."""
     coordinates: Array = spread * rng.standard_normal((number, len(signs)))
     coordinates[:, np.flatnonzero(signs < 0.0)[0]] += 1.0
     return coordinates
 
 
-def planted(rng: np.random.Generator, constraint: JOrthogonal, entities: int, relations: int, triples: int) -> Index:
+def planted(
+    rng: np.random.Generator, constraint: JOrthogonal, entities: int, relations: int, triples: int
+) -> Index:
     """``(N, 3)``: about ``triples`` triples, at least one for each (h, r), in random order.
 
     ``constraint`` is the set of the relations, with at least one sign -1.

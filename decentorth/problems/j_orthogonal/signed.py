@@ -1,4 +1,5 @@
-"""The base class of settings of problems over {x : x^T J x = J}: a single agent, samples in blocks, and the signs of J."""
+"""The base class of settings of problems over {x : x^T J x = J}: a single agent, samples in blocks,
+and the signs of J."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class SignedSettings(Sourced, ABC):
     positive: int | None = None
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, which is built on the rank of its single agent; a ValueError for several agents."""
+        """The problem, which is built on the rank of its single agent; a ValueError for several
+        agents."""
         if n_agents != 1:
             name = type(self).__name__.removesuffix("Settings")
             raise ValueError(f"{name} is for one agent: n_agents must be 1, got {n_agents}")
@@ -31,7 +33,8 @@ class SignedSettings(Sourced, ABC):
 
     @abstractmethod
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
-        """The problem of ``n_blocks`` agents, one for each block of the samples, with the same mean: for `Spread`."""
+        """The problem of ``n_blocks`` agents, one for each block of the samples, with the same
+        mean: for `Spread`."""
 
     def _constraint(self, n: int, most: int) -> JOrthogonal:
         """The constraint set of order n, with at most ``most`` signs +1."""

@@ -1,26 +1,31 @@
-"""UltraE: a knowledge graph embedded in an ultrahyperbolic manifold, its relations under J-orthogonality.
+"""UltraE: a knowledge graph embedded in an ultrahyperbolic manifold, its relations under
+J-orthogonality.
 
-Xiong et al., "Ultrahyperbolic knowledge graph embeddings", KDD 2022, as paper 001 has it (Appendix F.2),
-over training triples (h, r, t):
+Xiong et al., "Ultrahyperbolic knowledge graph embeddings", KDD 2022, as paper 001 has it (Appendix
+F.2), over training triples (h, r, t):
 
     f = (1/N) sum_(h,r,t) [ -log s(h, r, t) - sum_(h',r,t') log(1 - s(h', r, t')) ]
     s(h, r, t) = sigma(-d(R_r e_h, e_t)^2 + b_h + b_t + delta),   e_i = phi(y_i),   R_r^T J R_r = J
 
-with phi and d of `ultrahyperbolic` and (h', r, t') corrupted triples, drawn once, half of them with another tail, half with another
-head. It is printed with a bias for each relation; b_i belongs to an entity, as b_h and b_t say.
+with phi and d of `ultrahyperbolic` and (h', r, t') corrupted triples, drawn once, half of them with
+another tail, half with another head. It is printed with a bias for each relation; b_i belongs to an
+entity, as b_h and b_t say.
 
-A point is one array of rows of length n (`sets.JOrthogonalStack`): all R_r, then the y_i, then all b_i in as many rows as they
-need, the last of which is filled up with zeros. <R e_h, e_t>_q = (J R e_h)^T e_t = (R^T J e_t)^T e_h: so each triple has two
-queries, one for its tails, one for its heads, and a corrupted triple costs O(n), as any pair of vectors does.
+A point is one array of rows of length n (`sets.JOrthogonalStack`): all R_r, then the y_i, then all
+b_i in as many rows as they need, the last of which is filled up with zeros. <R e_h, e_t>_q = (J R
+e_h)^T e_t = (R^T J e_t)^T e_h: so each triple has two queries, one for its tails, one for its
+heads, and a corrupted triple costs O(n), as any pair of vectors does.
 
-d^2 is Lipschitz, but has a kink at distance zero, where its derivative counts as 0, and one where <R e_h, e_t>_q = 0.
+d^2 is Lipschitz, but has a kink at distance zero, where its derivative counts as 0, and one where
+<R e_h, e_t>_q = 0.
 
-Two options go beyond the paper. The signed score (`ultrahyperbolic`) in place of -d^2 is smooth. The softmax loss compares each
-triple with all entities,
+Two options go beyond the paper. The signed score (`ultrahyperbolic`) in place of -d^2 is smooth.
+The softmax loss compares each triple with all entities,
 
     f = (1/N) sum_(h,r,t) [ log sum_e exp z(h, r, e) - z(h, r, t) + log sum_e exp z(e, r, t) - z(h, r, t) ],   s = sigma(z),
 
-where sums leave out the other training tails of (h, r) and the other training heads of (r, t); b_h and delta cancel in the first.
+where sums leave out the other training tails of (h, r) and the other training heads of (r, t); b_h
+and delta cancel in the first.
 """
 
 from __future__ import annotations
@@ -50,7 +55,8 @@ SCORE_BYTES = 1 << 22
 
 
 class _Slopes(NamedTuple):
-    """The sums of gradients in R ``(n_relations, n, n)``, in the points e ``(n_entities, n)`` and in b ``(n_entities, 1)``."""
+    """The sums of gradients in R ``(n_relations, n, n)``, in the points e ``(n_entities, n)`` and
+    in b ``(n_entities, 1)``."""
 
     relations: Array
     points: Array
@@ -58,7 +64,8 @@ class _Slopes(NamedTuple):
 
 
 class _Embedding(NamedTuple):
-    """The parts of a point: R, y, e = phi(y), the sizes of e ``(n_entities,)``, and b ``(n_entities,)``."""
+    """The parts of a point: R, y, e = phi(y), the sizes of e ``(n_entities,)``, and b
+    ``(n_entities,)``."""
 
     relations: Array
     coordinates: Array
@@ -68,7 +75,8 @@ class _Embedding(NamedTuple):
 
 
 class _Samples(NamedTuple):
-    """Training triples ``(m, 3)``, their true and corrupted tails ``(m, 1 + c)``, and corrupted heads ``(m, c')``."""
+    """Training triples ``(m, 3)``, their true and corrupted tails ``(m, 1 + c)``, and corrupted
+    heads ``(m, c')``."""
 
     triples: Index
     tails: Index
@@ -85,14 +93,15 @@ class UltraEOptions(Settings):
     Parameters
     ----------
     score
-        printed, -d^2 as in the paper; or signed, beyond the paper: without absolute values, smooth and strictly monotone.
+        printed, -d^2 as in the paper; or signed, beyond the paper: without absolute values, smooth
+        and strictly monotone.
     loss
         cross-entropy with corrupted triples, as in the paper; or softmax over all entities.
     negatives
         k, corrupted triples for each.
     corrupt
-        What is replaced: the tail in half of the corrupted triples and the head in the others (both), the tail, or the head. For
-        softmax: which side is compared with all entities.
+        What is replaced: the tail in half of the corrupted triples and the head in the others
+        (both), the tail, or the head. For softmax: which side is compared with all entities.
     delta
         The margin in the scores.
     alpha
@@ -117,9 +126,11 @@ class UltraEOptions(Settings):
 
 
 class UltraE(AgentProblem[JOrthogonalStack]):
-    """The loss of a knowledge graph's triples against their corruptions, over relations R_r^T J R_r = J and free entities.
+    """The loss of a knowledge graph's triples against their corruptions, over relations R_r^T J
+    R_r = J and free entities.
 
-    Each of the n agents has a share of the training triples; the objective is the mean of the agents' objectives.
+    Each of the n agents has a share of the training triples; the objective is the mean of the
+    agents' objectives.
 
     Parameters
     ----------
@@ -155,13 +166,22 @@ class UltraE(AgentProblem[JOrthogonalStack]):
     """
 
     def __init__(
-        self, graph: KnowledgeGraph, signs: Array, *, n_agents: int = 1, agents: slice | None = None, seed: int = 0, **options: Any
+        self,
+        graph: KnowledgeGraph,
+        signs: Array,
+        *,
+        n_agents: int = 1,
+        agents: slice | None = None,
+        seed: int = 0,
+        **options: Any,
     ) -> None:
         self.options = UltraEOptions(**options)
         check(graph)
         if not 1 <= n_agents <= len(graph.train):
-            got = f"got {len(graph.train)} triples for {n_agents} agents"
-            raise ValueError(f"each agent needs a training triple: {got}")
+            raise ValueError(
+                f"each agent needs a training triple: got {len(graph.train)} triples for "
+                f"{n_agents} agents"
+            )
         each = JOrthogonal.with_signs(signs)
         rows = graph.n_entities + -(-graph.n_entities // each.shape[0])
         constraint = JOrthogonalStack(each, graph.n_relations, rows)
@@ -175,7 +195,9 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         self._known = _completions(np.concatenate(graph[:3]), graph.n_entities)
         here = range(self.agents.start, self.agents.stop)
         self._shares = [self._share(agent, seed) for agent in here]
-        self.n_samples: Index = np.array([len(share.triples) for share in self._shares], dtype=np.int64)
+        self.n_samples: Index = np.array(
+            [len(share.triples) for share in self._shares], dtype=np.int64
+        )
 
     @cached_property
     def _trained(self) -> dict[Side, Completions]:
@@ -201,8 +223,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
     def unpack(self, x: Array) -> Mapping[str, Array]:
         """The named variables of stacked points, as views.
 
-        They are ``relations`` ``(n_local, n_relations, n, n)``, ``entities`` (the y_i) ``(n_local, n_entities, n)`` and ``biases``
-        ``(n_local, n_entities)``.
+        They are ``relations`` ``(n_local, n_relations, n, n)``, ``entities`` (the y_i) ``(n_local,
+        n_entities, n)`` and ``biases`` ``(n_local, n_entities)``.
         """
         bound, entities = self.constraint.bound, self.graph.n_entities
         return {
@@ -214,8 +236,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
     def start(self, seed: int) -> Array:
         """``shape``: R_r = I, the y_i Gaussian around a pole, no biases.
 
-        Near a pole distances are as in a hyperbolic space, without a bound. For entities in all directions of the signs -1 most
-        distances are below pi/2, and stay there.
+        Near a pole distances are as in a hyperbolic space, without a bound. For entities in all
+        directions of the signs -1 most distances are below pi/2, and stay there.
         """
         start = np.zeros(self.shape)
         parts = self.unpack(start[None])
@@ -242,7 +264,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         return np.stack([self._slope(point, share, scale) for point, share in pairs])
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(n_local, *shape)``: the gradient from the training triples ``batch``, ``(n_local, b)``, and their corruptions.
+        """``(n_local, *shape)``: the gradient from the training triples ``batch``, ``(n_local,
+        b)``, and their corruptions.
 
         The mean over random triples is the gradient.
         """
@@ -261,7 +284,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         return out
 
     def _losses(self, at: _Embedding, samples: _Samples, sums: _Slopes | None) -> float:
-        """The losses of some triples, sorted by relation; their gradients are added to ``sums``, unless it is None."""
+        """The losses of some triples, sorted by relation; their gradients are added to ``sums``,
+        unless it is None."""
         total, J = 0.0, self.constraint.each.signs
         if self.options.loss == "softmax":
             size = max(1, SCORE_BYTES // (8 * self.graph.n_entities))
@@ -295,13 +319,20 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         return total
 
     def _side(
-        self, at: _Embedding, queries: Array, own: Index, others: Index, true: int, sums: _Slopes | None
+        self,
+        at: _Embedding,
+        queries: Array,
+        own: Index,
+        others: Index,
+        true: int,
+        sums: _Slopes | None,
     ) -> tuple[float, Array]:
-        """The losses of triples with all ``others``, and their gradient in the queries unless ``sums`` is None.
+        """The losses of triples with all ``others``, and their gradient in the queries unless
+        ``sums`` is None.
 
-        The inner products of ``queries`` ``(b, n)`` with the others' points are <R e_h, e_t>_q; ``own`` ``(b,)`` are the entities
-        of the queries, and ``others`` ``(b, c)`` complete them. The first ``true`` columns of ``others`` make
-        training triples.
+        The inner products of ``queries`` ``(b, n)`` with the others' points are <R e_h, e_t>_q;
+        ``own`` ``(b,)`` are the entities of the queries, and ``others`` ``(b, c)`` complete them.
+        The first ``true`` columns of ``others`` make training triples.
         """
         found = np.take(at.points, others, axis=0)
         products = (found @ queries[:, :, None]).reshape(others.shape)
@@ -325,8 +356,11 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         scatter(own[:, None], slope.sum(-1, keepdims=True), once, sums.biases)
         return loss, (pull[:, None, :] @ found).reshape(queries.shape)
 
-    def _against_all(self, at: _Embedding, queries: Array, triples: Index, side: Side, sums: _Slopes | None) -> tuple[float, Array]:
-        """The softmax losses of triples over all entities of a side, and their gradient in the queries unless ``sums`` is None."""
+    def _against_all(
+        self, at: _Embedding, queries: Array, triples: Index, side: Side, sums: _Slopes | None
+    ) -> tuple[float, Array]:
+        """The softmax losses of triples over all entities of a side, and their gradient in the
+        queries unless ``sums`` is None."""
         if self.options.corrupt not in ("both", side):
             return 0.0, np.zeros_like(queries)
         rows, truth = np.arange(len(triples)), triples[:, COLUMN[side]]
@@ -351,7 +385,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         return loss, pull @ at.points
 
     def _scores(self, products: Array, sizes: Array) -> tuple[Array, Callable[[Array], Array]]:
-        """The scores without biases and delta of products <R e_h, e_t>_q, and the map of slopes in them to slopes in the products.
+        """The scores without biases and delta of products <R e_h, e_t>_q, and the map of slopes in
+        them to slopes in the products.
 
         ``sizes`` holds the products of the points' sizes.
         """
@@ -363,7 +398,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         return -d * d, lambda slope: slope * d * self.manifold.steepness(u) * sign * -2.0
 
     def ranks(self, x: Array, triples: Index) -> Array:
-        """``(2, m)``: the filtered ranks of the tails and of the heads of triples ``(m, 3)``, at one point ``shape``."""
+        """``(2, m)``: the filtered ranks of the tails and of the heads of triples ``(m, 3)``, at
+        one point ``shape``."""
         at, J = self.embedding(x), self.constraint.each.signs
         found = np.empty((2, len(triples)))
         size = max(1, SCORE_BYTES // (8 * self.graph.n_entities))
@@ -382,7 +418,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         return found
 
     def evaluate(self, xhat: Array) -> tuple[float, ...]:
-        """The mean reciprocal rank of held-out triples, over heads and tails, and the shares of ranks up to 1, 3 and 10."""
+        """The mean reciprocal rank of held-out triples, over heads and tails, and the shares of
+        ranks up to 1, 3 and 10."""
         return measures(self.ranks(xhat, self.judged).reshape(-1))
 
 
@@ -397,7 +434,9 @@ def _runs(relations: Index) -> list[tuple[int, slice]]:
     return [(int(relations[a]), slice(a, b)) for a, b in pairwise(bounds)]
 
 
-def _turned(at: _Embedding, runs: list[tuple[int, slice]], v: Array, transposed: bool = False) -> Array:
+def _turned(
+    at: _Embedding, runs: list[tuple[int, slice]], v: Array, transposed: bool = False
+) -> Array:
     """``(b, n)``: R_r v, or R_r^T v, for each row v and its relation r."""
     turned = np.empty_like(v)
     for relation, run in runs:

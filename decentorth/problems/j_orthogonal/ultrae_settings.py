@@ -24,11 +24,12 @@ class UltraESettings(SignedSettings, UltraEOptions):
     Parameters
     ----------
     data
-        planted, a graph from a known model; a folder with train.txt and maybe valid.txt and test.txt (or .tsv); or one file. Lines
-        are head, relation and tail, separated by tabs; OpenKE's layout is recognised.
+        planted, a graph from a known model; a folder with train.txt and maybe valid.txt and
+        test.txt (or .tsv); or one file. Lines are head, relation and tail, separated by tabs;
+        OpenKE's layout is recognised.
     entities
-        The number of entities of a planted graph, by default 60. From files, only triples between this number of most frequent
-        entities are read; by default all.
+        The number of entities of a planted graph, by default 60. From files, only triples between
+        this number of most frequent entities are read; by default all.
     relations
         Of a planted graph.
     triples
@@ -62,12 +63,15 @@ class UltraESettings(SignedSettings, UltraEOptions):
         return found
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
-        """The problem of ``n_blocks`` agents, one for each block of the training triples, with the same mean: for `Spread`."""
+        """The problem of ``n_blocks`` agents, one for each block of the training triples, with the
+        same mean: for `Spread`."""
         options = {field.name: vars(self)[field.name] for field in fields(UltraEOptions)}
 
         def make(agents: slice) -> UltraE:
             signs = self._constraint(self.dimension, self.dimension - 1).signs
-            return UltraE(self._graph(seed), signs, **options, n_agents=n_blocks, agents=agents, seed=seed)
+            return UltraE(
+                self._graph(seed), signs, **options, n_agents=n_blocks, agents=agents, seed=seed
+            )
 
         planted_size = 0
         if not self.from_file:

@@ -1,19 +1,24 @@
-"""The ultrahyperbolic manifold {q : <q, q>_q = -alpha^2}, <x, y>_q = sum of x_i y_i over signs +1 minus that over signs -1.
+"""The ultrahyperbolic manifold {q : <q, q>_q = -alpha^2}, <x, y>_q = sum of x_i y_i over signs +1
+minus that over signs -1.
 
-Paper 001, Appendix F.1, prints the map with slips. With s the entries of y at signs +1 and t the entries at signs -1,
+Paper 001, Appendix F.1, prints the map with slips. With s the entries of y at signs +1 and t the
+entries at signs -1,
 
     phi(y) = (s; sqrt(alpha^2 + ||s||^2) t / ||t||),   t != 0,
     d(x, y) = alpha arccosh(u) for u = |<x, y>_q| / alpha^2 >= 1,   alpha arccos(u) below.
 
-At u = 1 d has infinite slope from both sides. Smoothed by s > 0 it is sqrt(d^2 + s^2 alpha^2) - s alpha: 0 where d is 0, near d
-where d is large, and of slope 1 / (s alpha) at most. J-orthogonal matrices leave <., .>_q and so d unchanged.
+At u = 1 d has infinite slope from both sides. Smoothed by s > 0 it is sqrt(d^2 + s^2 alpha^2) - s
+alpha: 0 where d is 0, near d where d is large, and of slope 1 / (s alpha) at most. J-orthogonal
+matrices leave <., .>_q and so d unchanged.
 
-The signed score, which goes beyond the paper, is alpha^2 z(u) for u = -<x, y>_q / alpha^2, without the absolute value:
+The signed score, which goes beyond the paper, is alpha^2 z(u) for u = -<x, y>_q / alpha^2, without
+the absolute value:
 
     z(u) = -arccosh(u)^2, u >= 1;    arccos(u)^2, 0 <= u < 1;    pi^2/4 - pi u, u < 0.
 
-It is -d^2 where u >= 1. There -arccosh(u)^2 continues analytically to arccos(u)^2, with slope -2 at u = 1; the tangent at u = 0
-avoids the infinite slope at u = -1. So z is continuously differentiable and strictly decreasing.
+It is -d^2 where u >= 1. There -arccosh(u)^2 continues analytically to arccos(u)^2, with slope -2 at
+u = 1; the tangent at u = 0 avoids the infinite slope at u = -1. So z is continuously differentiable
+and strictly decreasing.
 """
 
 from __future__ import annotations
@@ -23,17 +28,20 @@ import numpy as np
 from ...protocols import Array
 
 ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
-"""The difference of u from 1, relative to the points' sizes, below which two points count as being at distance zero."""
+"""The difference of u from 1, relative to the points' sizes, below which two points count as being
+at distance zero."""
 PIECE = 1 << 14
 """The number of signed scores that are computed at a time, in the processor's cache."""
 NEAR = 1e-4
-"""The difference of u from 1 below which the signed score is its Taylor polynomial; the next term is below 1e-17."""
+"""The difference of u from 1 below which the signed score is its Taylor polynomial; the next term
+is below 1e-17."""
 
 
 class Ultrahyperbolic:
     """The manifold of a signature ``(n,)``, +1 and -1 in any order, at least one -1.
 
-    ``alpha`` is the radius of curvature, positive, and ``smoothing`` the smoothing s of distances, 0 for none.
+    ``alpha`` is the radius of curvature, positive, and ``smoothing`` the smoothing s of distances,
+    0 for none.
     """
 
     def __init__(self, signs: Array, alpha: float, smoothing: float = 0.0) -> None:
@@ -64,11 +72,13 @@ class Ultrahyperbolic:
         return np.where(self._plus, g + along / s * y, ratio * g - along / t * y)
 
     def sizes(self, q: Array) -> Array:
-        """``(m,)``: the norms ||q|| / alpha, to which the rounding of products with q is proportional."""
+        """``(m,)``: the norms ||q|| / alpha, to which the rounding of products with q is
+        proportional."""
         return np.sqrt((q * q).sum(-1)) / self.alpha
 
     def cosines(self, products: Array, sizes: Array) -> tuple[Array, Array]:
-        """The u of the products <x, y>_q, exactly 1 where rounding hides the difference, and its slope; both like ``products``.
+        """The u of the products <x, y>_q, exactly 1 where rounding hides the difference, and its
+        slope; both like ``products``.
 
         ``sizes`` holds the product of the two points' `sizes`.
         """
@@ -102,7 +112,8 @@ class Ultrahyperbolic:
         return steep
 
     def signed_scores(self, products: Array) -> tuple[Array, Array]:
-        """The signed scores of the products <x, y>_q, and their slopes in the products: like ``products``, in its precision."""
+        """The signed scores of the products <x, y>_q, and their slopes in the products: like
+        ``products``, in its precision."""
         flat, z = products.reshape(-1), np.empty(products.shape, products.dtype)
         slope = np.empty_like(z)
         for start in range(0, len(flat), PIECE):

@@ -4,9 +4,10 @@ Over St(d, r), with an agent's samples A_i,
 
     f_i(x) = -(1/m_i) ||A_i x||_1                        G_i(x) = -(1/m_i) A_i^T sign(A_i x)
 
-Kwak, "Principal component analysis based on L1-norm maximization", IEEE TPAMI 2008: samples are weighted by their distance, not by
-its square. It maximises a convex function, so f_i is not weakly convex and the theory of subgradient methods does not cover it; but
-at a minimiser no score is 0 in general, and f_i is smooth around it.
+Kwak, "Principal component analysis based on L1-norm maximization", IEEE TPAMI 2008: samples are
+weighted by their distance, not by its square. It maximises a convex function, so f_i is not weakly
+convex and the theory of subgradient methods does not cover it; but at a minimiser no score is 0 in
+general, and f_i is smooth around it.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class L1PCA(AbsoluteLosses):
     True
     """
 
-    def __init__(self, A: AgentArrays, rank: int, *, n_agents: int | None = None, first_agent: int = 0):
+    def __init__(
+        self, A: AgentArrays, rank: int, *, n_agents: int | None = None, first_agent: int = 0
+    ):
         rows, d = samples("A", A, first_agent)
         weights = [-1.0 / len(a) for a in rows]
         super().__init__(rows, weights, Stiefel(d, rank), n_agents, first_agent)

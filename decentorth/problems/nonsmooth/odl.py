@@ -1,12 +1,14 @@
-"""Orthogonal dictionary learning, from samples a_j = D s_j with an orthogonal dictionary D and sparse coefficients s_j.
+"""Orthogonal dictionary learning, from samples a_j = D s_j with an orthogonal dictionary D and
+sparse coefficients s_j.
 
 Over O(n) = St(n, n)
 
     f_i(x) = ||A_i x||_1,    G_i(x) = A_i^T sign(A_i x)
 
-has the columns of D, in any order and with any signs, as minimisers where there are enough samples. The experiment of paper 002
-(Cheung, Wang, Yue, So, "Randomized submanifold subgradient method for optimization over Stiefel manifolds", Section 5.2): n = 60,
-4648 samples, Bernoulli(0.3)-Gaussian coefficients, D and the start uniformly distributed. The samples are the columns of its Y.
+has the columns of D, in any order and with any signs, as minimisers where there are enough samples.
+The experiment of paper 002 (Cheung, Wang, Yue, So, "Randomized submanifold subgradient method for
+optimization over Stiefel manifolds", Section 5.2): n = 60, 4648 samples, Bernoulli(0.3)-Gaussian
+coefficients, D and the start uniformly distributed. The samples are the columns of its Y.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from ..common.rows import AbsoluteLosses
 
 
 def dictionary_error(x: Array, dictionary: Array) -> float:
-    """sum_i |max_j |x_i^T d_j| - 1| over the columns x_i of x and d_j of the dictionary (paper 002, Section 5.2)."""
+    """sum_i |max_j |x_i^T d_j| - 1| over the columns x_i of x and d_j of the dictionary (paper 002,
+    Section 5.2)."""
     largest = np.abs(x.T @ dictionary).max(-1)
     return float(np.abs(largest - 1.0).sum(-1))
 
@@ -40,7 +43,8 @@ class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
     A
         List or stack of samples ``(m_i, n)``, one matrix per agent, used unchanged.
     dictionary
-        ``(n, n)``: the orthogonal dictionary, if it is known; then the error is ``dictionary_error``.
+        ``(n, n)``: the orthogonal dictionary, if it is known; then the error is
+        ``dictionary_error``.
 
     Examples
     --------
@@ -56,7 +60,14 @@ class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
     True
     """
 
-    def __init__(self, A: AgentArrays, *, dictionary: Array | None = None, n_agents: int | None = None, first_agent: int = 0):
+    def __init__(
+        self,
+        A: AgentArrays,
+        *,
+        dictionary: Array | None = None,
+        n_agents: int | None = None,
+        first_agent: int = 0,
+    ):
         rows, n = samples("A", A, first_agent)
         if dictionary is not None and dictionary.shape != (n, n):
             raise ValueError(f"dictionary must have shape ({n}, {n}), got {dictionary.shape}")
@@ -76,11 +87,13 @@ class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
         self._samples_each = float(total) / self.n_agents
 
     def subgradient_settings(self, blocks: int) -> SubgradientSettings:
-        """The settings of paper 002 for up to five blocks, divided by an agent's number of samples, with entries of the order of 1.
+        """The settings of paper 002 for up to five blocks, divided by an agent's number of samples,
+        with entries of the order of 1.
 
-        With five fixed blocks they miss the dictionary on two seeds of ten, with redrawn blocks on none. With ten they always miss
-        it, and geometric steps with redrawn blocks never do. An iteration rotates a pair of columns only where both move, which is
-        the share (2 / l)^2 of the pairs: the steps decrease more slowly by this factor.
+        With five fixed blocks they miss the dictionary on two seeds of ten, with redrawn blocks on
+        none. With ten they always miss it, and geometric steps with redrawn blocks never do. An
+        iteration rotates a pair of columns only where both move, which is the share (2 / l)^2 of
+        the pairs: the steps decrease more slowly by this factor.
         """
         initial = 1e-3 * (4648.0 / self._samples_each)
         if blocks == 1:
@@ -94,7 +107,8 @@ class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
         return SubgradientSettings(steps, "redraw")
 
     def error(self, xhat: Array) -> float:
-        """The distance of the columns of the orthogonal ``(n, n)`` matrix from those of the dictionary, where that is known."""
+        """The distance of the columns of the orthogonal ``(n, n)`` matrix from those of the
+        dictionary, where that is known."""
         if self.dictionary is None:
             raise ValueError("the dictionary is known for generated data, or given as dictionary")
         return dictionary_error(xhat, self.dictionary)
@@ -102,7 +116,8 @@ class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
 
 @dataclass(frozen=True, kw_only=True)
 class ODLSettings(OneView):
-    """Orthogonal dictionary learning: generated as in paper 002, Section 5.2, or from a user's samples.
+    """Orthogonal dictionary learning: generated as in paper 002, Section 5.2, or from a user's
+    samples.
 
     Parameters
     ----------
@@ -113,7 +128,8 @@ class ODLSettings(OneView):
     density
         Probability that a coefficient is not 0; those are standard Gaussian (generated data).
     normalize
-        Divide the file's samples by the root mean square of all their entries, so that steps are of the usual size.
+        Divide the file's samples by the root mean square of all their entries, so that steps are of
+        the usual size.
 
     Examples
     --------
@@ -137,8 +153,10 @@ class ODLSettings(OneView):
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         if self.data is None and self.samples < n_agents:
-            least = f"{n_agents} agents need at least as many samples"
-            raise ValueError(f"{least}, got {self.samples}: use fewer agents")
+            raise ValueError(
+                f"{n_agents} agents need at least as many samples, got {self.samples}: use fewer "
+                "agents"
+            )
         return super().problem(n_agents, seed)
 
     def _prepared(self, rows: list[Array], collective: Collective) -> list[Array]:

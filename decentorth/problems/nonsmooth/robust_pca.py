@@ -1,13 +1,15 @@
-"""Robust principal components: residuals that count by their length where they are long, plus a term.
+"""Robust principal components: residuals that count by their length where they are long, plus a
+term.
 
 Over St(d, r), with an agent's samples a_j and their residuals e_j = ||a_j - x x^T a_j||,
 
     f_i(x) = (1/m_i) sum_j phi(e_j) + mu h(x)           phi(e) = e^2/2, or delta e - delta^2/2 where e > delta
     G_i(x) = -(1/m_i) sum_j min(1, delta/e_j) a_j a_j^T x, without the term
 
-Huber's function of residuals, one of those in Ding, Zhou, He, Zha, "R1-PCA: rotational invariant L1-norm principal component
-analysis for robust subspace factorization", ICML 2006. A sample far from the subspace pulls with the force delta, not with
-its distance. e_j^2 = ||a_j||^2 - ||x^T a_j||^2 is used at all x. Without a bound delta it is PCA, up to a constant.
+Huber's function of residuals, one of those in Ding, Zhou, He, Zha, "R1-PCA: rotational invariant
+L1-norm principal component analysis for robust subspace factorization", ICML 2006. A sample far
+from the subspace pulls with the force delta, not with its distance. e_j^2 = ||a_j||^2 - ||x^T
+a_j||^2 is used at all x. Without a bound delta it is PCA, up to a constant.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ class _Residuals(LiftedLosses):
 
 
 class RobustPCA(WithTerm):
-    """f_i(x) = (1/m_i) sum_j phi(||a_j - x x^T a_j||) + mu h(x) over St(d, rank), phi Huber's function.
+    """f_i(x) = (1/m_i) sum_j phi(||a_j - x x^T a_j||) + mu h(x) over St(d, rank), phi Huber's
+    function.
 
     Parameters
     ----------
@@ -114,7 +117,8 @@ class RobustPCASettings(SparsePCASettings):
     Parameters
     ----------
     delta
-        The length from which a residual counts by its length; after normalising, samples have length sqrt(d) on average.
+        The length from which a residual counts by its length; after normalising, samples have
+        length sqrt(d) on average.
 
     Examples
     --------

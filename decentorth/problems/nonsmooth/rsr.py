@@ -4,14 +4,16 @@ Samples a_j of R^n are inliers, in a subspace S of dimension d, and outliers. Ov
 
     f_i(x) = (1/m_i) sum_j ||x^T a_j||_2,    G_i(x) = (1/m_i) A_i^T diag(1/||x^T a_j||) A_i x
 
-with 0 for samples whose product is 0: a subgradient. A minimiser spans the orthogonal complement of S where the inliers are spread
-and the outliers are not too many (Ding, Zhu, Vidal, Robinson, "Dual principal component pursuit for robust subspace learning:
-theory and algorithms for a holistic approach", ICML 2021). The experiment of paper 002 (Cheung, Wang, Yue, So, "Randomized
-submanifold subgradient method for optimization over Stiefel manifolds", Section 5.1) starts at the bottom eigenvectors of the
-second moments.
+with 0 for samples whose product is 0: a subgradient. A minimiser spans the orthogonal complement of
+S where the inliers are spread and the outliers are not too many (Ding, Zhu, Vidal, Robinson, "Dual
+principal component pursuit for robust subspace learning: theory and algorithms for a holistic
+approach", ICML 2021). The experiment of paper 002 (Cheung, Wang, Yue, So, "Randomized submanifold
+subgradient method for optimization over Stiefel manifolds", Section 5.1) starts at the bottom
+eigenvectors of the second moments.
 
-With orthonormal inlier coefficients and outliers, as printed there, the second moments are S S^T + I, and that start is the answer.
-With unit-norm samples it is not, and the published figures come out.
+With orthonormal inlier coefficients and outliers, as printed there, the second moments are S S^T +
+I, and that start is the answer. With unit-norm samples it is not, and the published figures come
+out.
 """
 
 from __future__ import annotations
@@ -33,14 +35,17 @@ from ..common.pooled import with_spectrum
 from ..common.rows import RowLosses
 
 STALE = 1e-3
-"""The share of its largest value since the last summation below which a squared norm is summed again."""
+"""The share of its largest value since the last summation below which a squared norm is summed
+again."""
 
 
 def complement_distance(x: Array, subspace: Array) -> float:
-    """min over bases B of the complement of ``subspace``, ``(n, d)``, of ||x - B||_F, x ``(n, p)``, p <= n - d, both orthonormal.
+    """min over bases B of the complement of ``subspace``, ``(n, d)``, of ||x - B||_F, x ``(n, p)``,
+    p <= n - d, both orthonormal.
 
-    It is accurate also where it is tiny. Paper 002 has sqrt(2 (p - ||(I - S S^T) x||_*)): the singular values of (I - S S^T) x are
-    cosines, those of S^T x the sines s of the same angles, and 1 - cos = s^2 / (1 + cos).
+    It is accurate also where it is tiny. Paper 002 has sqrt(2 (p - ||(I - S S^T) x||_*)): the
+    singular values of (I - S S^T) x are cosines, those of S^T x the sines s of the same angles, and
+    1 - cos = s^2 / (1 + cos).
     """
     sines = np.minimum(np.linalg.svd(subspace.T @ x, compute_uv=False), 1.0)
     squares = sines * sines
@@ -53,13 +58,16 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
     Parameters
     ----------
     A
-        List or stack of samples ``(m_i, n)``, one matrix per agent, used unchanged (the rows are the columns of paper 002's Y).
+        List or stack of samples ``(m_i, n)``, one matrix per agent, used unchanged (the rows are
+        the columns of paper 002's Y).
     rank
         Dimension d of the subspace, from 1 to n - 1.
     subspace
-        ``(n, d)``: an orthonormal basis of the inliers' subspace, if it is known; then the error is ``complement_distance``.
+        ``(n, d)``: an orthonormal basis of the inliers' subspace, if it is known; then the error is
+        ``complement_distance``.
     weights
-        ``(n_local,)``: w_i, by default 1. With m_i over the mean of all m_i every sample, not every agent, has the same weight.
+        ``(n_local,)``: w_i, by default 1. With m_i over the mean of all m_i every sample, not every
+        agent, has the same weight.
 
     Examples
     --------
@@ -93,8 +101,10 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
     ):
         rows, n = samples("A", A, first_agent)
         if not 1 <= check("rank", int, rank) < n:
-            must = f"from 1 to {n - 1} for samples of length {n}"
-            raise ValueError(f"rank, the dimension of the subspace, must be {must}, got {rank}")
+            raise ValueError(
+                f"rank, the dimension of the subspace, must be from 1 to {n - 1} for samples of "
+                f"length {n}, got {rank}"
+            )
         if subspace is not None and subspace.shape[0] != n:
             raise ValueError(f"subspace must have {n} rows, got shape {subspace.shape}")
         own = agent_weights(weights, len(rows)) / np.array([len(a) for a in rows])
@@ -106,7 +116,8 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
 
     @staticmethod
     def losses(products: Array) -> Array:
-        """Return the norms ||x^T a_j|| of all samples, from products ``(n, b, c)``, as ``(n, b)``."""
+        """Return the norms ||x^T a_j|| of all samples, from products ``(n, b, c)``, as ``(n,
+        b)``."""
         return np.sqrt((products * products).sum(-1))
 
     @staticmethod
@@ -121,11 +132,13 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
 
     @property
     def lipschitz_value(self) -> Array:
-        """``(n_local,)``: w_i ||A_i||_2 / sqrt(m_i), which bounds w_i ||A_i^T U||_F / m_i where U has rows of norm 1."""
+        """``(n_local,)``: w_i ||A_i||_2 / sqrt(m_i), which bounds w_i ||A_i^T U||_F / m_i where U
+        has rows of norm 1."""
         return self._weights * np.sqrt(self.n_samples * self.largest)
 
     def cache(self, x: Array) -> Array:
-        """``(n_local, p + 2, m)``, m the most samples of an agent: A_i x by columns, the squared norms of its rows, their maxima.
+        """``(n_local, p + 2, m)``, m the most samples of an agent: A_i x by columns, the squared
+        norms of its rows, their maxima.
 
         The maximum of a squared norm is over the time since it was last summed, see `STALE`.
         """
@@ -139,7 +152,8 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
         return cache
 
     def refresh(self, cache: Array, x: Array, columns: Index) -> None:
-        """Multiply the samples with the new columns and correct the squared norms by the difference."""
+        """Multiply the samples with the new columns and correct the squared norms by the
+        difference."""
         p = x.shape[-1]
         points = np.ascontiguousarray(x.take(columns, -1).swapaxes(-1, -2))
         for local, (a,) in self._rows:
@@ -169,7 +183,8 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
         return np.ascontiguousarray(out.swapaxes(-1, -2))
 
     def flops(self, columns: int) -> Array:
-        """``(n_local,)``: the operations of two products with samples for ``columns`` columns, and five an entry for norms."""
+        """``(n_local,)``: the operations of two products with samples for ``columns`` columns, and
+        five an entry for norms."""
         return (self.n_samples * ((4 * self.shape[0] + 5) * columns)).astype(np.float64)
 
     def subgradient_settings(self, blocks: int) -> SubgradientSettings:
@@ -198,13 +213,15 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
         self._width = int(collective.max(float(self._width)))
 
     def start(self, seed: int) -> Array:
-        """``(n, n - rank)``: the eigenvectors with the smallest eigenvalues of the second moments of all agents."""
+        """``(n, n - rank)``: the eigenvectors with the smallest eigenvalues of the second moments
+        of all agents."""
         if self.moments is None:
             raise ValueError("the second moments are not known yet: prepare() adds them up")
         return np.ascontiguousarray(np.linalg.eigh(self.moments)[1][:, : self.shape[1]])
 
     def error(self, xhat: Array) -> float:
-        """The distance of the orthonormal ``(n, n - rank)`` matrix from the closest basis of the complement of a known subspace."""
+        """The distance of the orthonormal ``(n, n - rank)`` matrix from the closest basis of the
+        complement of a known subspace."""
         if self.subspace is None:
             raise ValueError("the subspace is known for generated data, or given as subspace")
         return complement_distance(xhat, self.subspace)
@@ -231,8 +248,9 @@ class RSRSettings(OneView):
     outliers
         Samples anywhere, of all agents together (generated data).
     points
-        Where generated samples lie: on the sphere (inliers on that of the subspace), uniformly; or orthonormal, as printed in the
-        paper: the coefficients of all inliers, and all outliers, are orthonormal rows, with which the start is the answer.
+        Where generated samples lie: on the sphere (inliers on that of the subspace), uniformly; or
+        orthonormal, as printed in the paper: the coefficients of all inliers, and all outliers, are
+        orthonormal rows, with which the start is the answer.
     normalize
         Divide each of the file's samples by its norm.
     partition
@@ -265,8 +283,10 @@ class RSRSettings(OneView):
         if self.inliers < self.rank:
             raise ValueError(f"inliers must be at least {self.rank}, got {self.inliers}")
         if self.points == "orthonormal" and 0 < self.outliers < self.dimension:
-            least = f"at least dimension = {self.dimension}"
-            raise ValueError(f"orthonormal outliers must be {least}, got {self.outliers}")
+            raise ValueError(
+                f"orthonormal outliers must be at least dimension = {self.dimension}, got "
+                f"{self.outliers}"
+            )
 
     _for_generated = "dimension", "inliers", "outliers", "points"
     _for_files = "labels", "normalize", "scale", "missing"
@@ -295,7 +315,9 @@ class RSRSettings(OneView):
             return labels, partition(self.partition, total, n_agents, *own)
 
         def problem(rows: list[Array], agents: slice, subspace: Array) -> RobustSubspaceRecovery:
-            return RobustSubspaceRecovery(rows, self.rank, subspace=subspace, n_agents=n_agents, first_agent=agents.start)
+            return RobustSubspaceRecovery(
+                rows, self.rank, subspace=subspace, n_agents=n_agents, first_agent=agents.start
+            )
 
         def build(agents: slice, collective: Collective) -> RobustSubspaceRecovery:
             labels, parts = divided()

@@ -1,14 +1,17 @@
-"""Sparse canonical correlations: the covariance of two views' scores, plus a term of the directions.
+"""Sparse canonical correlations: the covariance of two views' scores, plus a term of the
+directions.
 
-With an agent's samples of two views, A_i ``(m_i, p)`` and B_i ``(m_i, q)``, and z = (x; y) in St(p + q, r),
+With an agent's samples of two views, A_i ``(m_i, p)`` and B_i ``(m_i, q)``, and z = (x; y) in
+St(p + q, r),
 
     f_i(z) = -(1/m_i) tr(x^T A_i^T B_i y) + mu h(z)     G_i(z) = -(1/m_i) (A_i^T B_i y; B_i^T A_i x), without the term
 
-As in Witten, Tibshirani, Hastie, "A penalized matrix decomposition, with applications to sparse principal components and canonical
-correlation analysis", Biostatistics 2009, the covariance of each view is taken as I, so columns should have equal variances. There
-x^T x = I and y^T y = I. Here z^T z = I: without a term the answer is (u; v)/sqrt(2), u and v the leading singular vectors of the
-mean of A_i^T B_i / m_i, and with one the two parts of a column may have different lengths. All entries are 0 for no mu: z stays on
-the manifold.
+As in Witten, Tibshirani, Hastie, "A penalized matrix decomposition, with applications to sparse
+principal components and canonical correlation analysis", Biostatistics 2009, the covariance of each
+view is taken as I, so columns should have equal variances. There x^T x = I and y^T y = I. Here z^T
+z = I: without a term the answer is (u; v)/sqrt(2), u and v the leading singular vectors of the mean
+of A_i^T B_i / m_i, and with one the two parts of a column may have different lengths. All entries
+are 0 for no mu: z stays on the manifold.
 """
 
 from __future__ import annotations
@@ -27,7 +30,8 @@ from ..generalized.cca_settings import TwoViews, View
 
 
 class _Covariances(LiftedLosses):
-    """Products of the scores of two views; a sample is (a_j, b_j), and its products are (x^T a_j, y^T b_j)."""
+    """Products of the scores of two views; a sample is (a_j, b_j), and its products are (x^T a_j,
+    y^T b_j)."""
 
     first = 1
     """p, the columns of the first view."""
@@ -61,7 +65,8 @@ class SparseCCA(WithTerm):
     Parameters
     ----------
     A, B
-        Lists or stacks of samples ``(m_i, p)`` and ``(m_i, q)`` of the two views, row for row. Nothing is centred or scaled.
+        Lists or stacks of samples ``(m_i, p)`` and ``(m_i, q)`` of the two views, row for row.
+        Nothing is centred or scaled.
     rank
         The number r of pairs of directions.
     mu, term
@@ -113,7 +118,8 @@ class SparseCCASettings(TwoViews):
     mu
         Weight of the directions' l1 norm.
     term
-        What mu weighs: l1 (entries become 0), rows (the norms of rows; whole rows become 0), negative (negative entries).
+        What mu weighs: l1 (entries become 0), rows (the norms of rows; whole rows become 0),
+        negative (negative entries).
 
     Examples
     --------

@@ -1,13 +1,15 @@
-"""Sparse principal components: the explained variance with the l1 norm of the components as a penalty.
+"""Sparse principal components: the explained variance with the l1 norm of the components as a
+penalty.
 
 Over St(d, r), with C_i = A_i^T A_i / m_i of an agent's samples A_i,
 
     f_i(x) = -1/2 tr(x^T C_i x) + mu ||x||_1             G_i(x) = -C_i x + mu sign(x)
 
-or another term in the place of the l1 norm (`common.regularizers`): the norms of rows, or the negative parts.
+or another term in the place of the l1 norm (`common.regularizers`): the norms of rows, or the
+negative parts.
 
-A form of Jolliffe, Trendafilov, Uddin, "A modified principal component technique based on the LASSO", JCGS 2003; weakly convex,
-with constant lambda_max(C_i).
+A form of Jolliffe, Trendafilov, Uddin, "A modified principal component technique based on the
+LASSO", JCGS 2003; weakly convex, with constant lambda_max(C_i).
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ class SparsePCA(WithTerm, SeparateColumns):
     mu
         Weight of the l1 norm, not negative: a larger weight makes more entries 0.
     term
-        What mu weighs: l1 (entries become 0), rows (the norms of rows; whole rows become 0), negative (negative entries).
+        What mu weighs: l1 (entries become 0), rows (the norms of rows; whole rows become 0),
+        negative (negative entries).
 
     Examples
     --------
@@ -58,7 +61,14 @@ class SparsePCA(WithTerm, SeparateColumns):
     """
 
     def __init__(
-        self, A: AgentArrays, rank: int, mu: float, *, term: Term = "l1", n_agents: int | None = None, first_agent: int = 0
+        self,
+        A: AgentArrays,
+        rank: int,
+        mu: float,
+        *,
+        term: Term = "l1",
+        n_agents: int | None = None,
+        first_agent: int = 0,
     ) -> None:
         rows, d = samples("A", A, first_agent)
         weights = np.array([-0.5 / len(a) for a in rows])
@@ -73,7 +83,8 @@ class SparsePCA(WithTerm, SeparateColumns):
 
     @property
     def lipschitz_value(self) -> Array:
-        """``(n_local,)``: lambda_max(C_i) sqrt(r) + mu sqrt(d r), which bounds the subgradients where ||x||_F^2 <= r."""
+        """``(n_local,)``: lambda_max(C_i) sqrt(r) + mu sqrt(d r), which bounds the subgradients
+        where ||x||_F^2 <= r."""
         d, r = self.shape
         return self.weak_convexity * np.sqrt(r) + self._mu * np.sqrt(d * r)
 
@@ -82,7 +93,8 @@ class SparsePCA(WithTerm, SeparateColumns):
         self._steepest = collective.max(max(self.weak_convexity.tolist()))
 
     def subgradient_settings(self, blocks: int) -> SubgradientSettings:
-        """Geometric steps from 1 / lambda_max(C_i), which shrink more slowly the fewer columns move in an iteration.
+        """Geometric steps from 1 / lambda_max(C_i), which shrink more slowly the fewer columns move
+        in an iteration.
 
         They need the largest lambda_max(C_i), from `prepare`.
         """
@@ -91,7 +103,8 @@ class SparsePCA(WithTerm, SeparateColumns):
         return SubgradientSettings(f"geometric:initial={initial},ratio={ratio:.6g}")
 
     def flops(self, columns: int) -> Array:
-        """``(n_local,)``: the operations for ``columns`` columns: a product with C_i, or two with few samples, and the signs."""
+        """``(n_local,)``: the operations for ``columns`` columns: a product with C_i, or two with
+        few samples, and the signs."""
         d = self.shape[0]
         return ((2 * np.minimum(d, 2 * self.n_samples) + 2) * (d * columns)).astype(np.float64)
 
@@ -105,7 +118,8 @@ class SparsePCASettings(L1PCASettings):
     mu
         Weight of the components' l1 norm.
     term
-        What mu weighs: l1 (entries become 0), rows (the norms of rows; whole rows become 0), negative (negative entries).
+        What mu weighs: l1 (entries become 0), rows (the norms of rows; whole rows become 0),
+        negative (negative entries).
 
     Examples
     --------

@@ -1,22 +1,26 @@
 """Independent component analysis over agents.
 
-Samples a = M s mix independent sources s. Whitened, z = T^T (a - mean) with the T that makes the second moments of all agents'
-samples the identity, they are an orthogonal mixture. Over O(n) = St(n, n)
+Samples a = M s mix independent sources s. Whitened, z = T^T (a - mean) with the T that makes the
+second moments of all agents' samples the identity, they are an orthogonal mixture. Over O(n) =
+St(n, n)
 
     f_i(x) = (1/N_i) sum_samples sum_k log cosh([Z_i x]_sample,k),    G_i(x) = Z_i^T tanh(Z_i x) / N_i
 
-is minimised by super-Gaussian sources (Hyvarinen, "Fast and robust fixed-point algorithms for independent component analysis",
-IEEE Transactions on Neural Networks 1999, has log cosh as a contrast). As sech^2 <= 1, L_i = lambda_max(Z_i^T Z_i / N_i).
+is minimised by super-Gaussian sources (Hyvarinen, "Fast and robust fixed-point algorithms for
+independent component analysis", IEEE Transactions on Neural Networks 1999, has log cosh as a
+contrast). As sech^2 <= 1, L_i = lambda_max(Z_i^T Z_i / N_i).
 
-Sub-Gaussian sources maximise log cosh. With signs from the data each column k has a sign c_k, and f_i sums c_k log cosh, as in
-extended Infomax (Lee, Girolami, Sejnowski, "Independent component analysis using an extended infomax algorithm", Neural Computation
-1999): c_k is the sign of the switching moment E[sech^2 y] E[y^2] - E[y tanh y], which is 0 for a Gaussian y. With these signs a
-separated point is a local minimum. They are computed over all agents' samples at the eigenvectors of E[|z|^2 z z^T] (Cardoso,
-"Source separation using higher order moments", ICASSP 1989), which separate sources of different kurtosis, so that no column there
-mixes sources of both kinds.
+Sub-Gaussian sources maximise log cosh. With signs from the data each column k has a sign c_k, and
+f_i sums c_k log cosh, as in extended Infomax (Lee, Girolami, Sejnowski, "Independent component
+analysis using an extended infomax algorithm", Neural Computation 1999): c_k is the sign of the
+switching moment E[sech^2 y] E[y^2] - E[y tanh y], which is 0 for a Gaussian y. With these signs a
+separated point is a local minimum. They are computed over all agents' samples at the eigenvectors
+of E[|z|^2 z z^T] (Cardoso, "Source separation using higher order moments", ICASSP 1989), which
+separate sources of different kurtosis, so that no column there mixes sources of both kinds.
 
-Samples A that are not whitened have the same minimisers, up to T, over {x : x^T B x = I}, B = A^T A / N: `GeneralizedICA`,
-Section 4 of paper 003 (Vary, Ablin, Gao, Absil, ICML 2024), where objective and constraint are both means over samples.
+Samples A that are not whitened have the same minimisers, up to T, over {x : x^T B x = I}, B = A^T
+A / N: `GeneralizedICA`, Section 4 of paper 003 (Vary, Ablin, Gao, Absil, ICML 2024), where
+objective and constraint are both means over samples.
 """
 
 from __future__ import annotations
@@ -43,16 +47,19 @@ Signs = Literal["super", "data"]
 
 
 def log_cosh(t: Array) -> Array:
-    """log(cosh(t)), entry by entry, without overflow: |t| + log(1 + exp(-2 |t|)) - log 2. The derivative is tanh."""
+    """log(cosh(t)), entry by entry, without overflow: |t| + log(1 + exp(-2 |t|)) - log 2. The
+    derivative is tanh."""
     size = np.abs(t)
     return size + np.log1p(np.exp(-2.0 * size)) - math.log(2.0)
 
 
 def amari_distance(product: Array) -> float:
-    """The distance of the ``(n, n)`` product of unmixing and mixing matrix from a scaled permutation, from 0 to 1.
+    """The distance of the ``(n, n)`` product of unmixing and mixing matrix from a scaled
+    permutation, from 0 to 1.
 
-    The mean over all rows and columns of (sum_j |p_j| / max_j |p_j| - 1) / (n - 1): Amari, Cichocki, Yang, "A new learning
-    algorithm for blind signal separation", NIPS 1995, divided by its largest value.
+    The mean over all rows and columns of (sum_j |p_j| / max_j |p_j| - 1) / (n - 1): Amari,
+    Cichocki, Yang, "A new learning algorithm for blind signal separation", NIPS 1995, divided by
+    its largest value.
     """
     n = len(product)
     if n == 1:
@@ -69,7 +76,8 @@ def moments(y: Array) -> Array:
 
 
 def switching(moments: Array) -> Array:
-    """``(n,)``: E[sech^2 y] E[y^2] - E[y tanh y]: positive for heavy tails, 0 for a Gaussian, from the `moments`."""
+    """``(n,)``: E[sech^2 y] E[y^2] - E[y tanh y]: positive for heavy tails, 0 for a Gaussian, from
+    the `moments`."""
     bend, square, product = moments
     return bend * square - product
 
@@ -80,10 +88,17 @@ def kinds(values: Array) -> Array:
 
 
 class LogCosh(SeparableLosses[C]):
-    """f_i(x) = (w_i/N_i) sum_{jk} log cosh([Z_i x]_jk) over any constraint set, with ``mixing`` as in `ICA`."""
+    """f_i(x) = (w_i/N_i) sum_{jk} log cosh([Z_i x]_jk) over any constraint set, with ``mixing`` as
+    in `ICA`."""
 
     def __init__(
-        self, Z: Sequence[Array], weights: Array, constraint: C, n_agents: int | None, first_agent: int, mixing: Array | None
+        self,
+        Z: Sequence[Array],
+        weights: Array,
+        constraint: C,
+        n_agents: int | None,
+        first_agent: int,
+        mixing: Array | None,
     ) -> None:
         n = constraint.shape[0]
         if mixing is not None and mixing.shape != (n, n):
@@ -109,7 +124,8 @@ class LogCosh(SeparableLosses[C]):
         return self._weights * self.largest
 
     def error(self, xhat: Array) -> float:
-        """The Amari distance of x^T mixing from a signed permutation, where the mixing matrix is known."""
+        """The Amari distance of x^T mixing from a signed permutation, where the mixing matrix is
+        known."""
         if self.mixing is None:
             raise ValueError("the mixing is known for generated data only, or given as mixing")
         return amari_distance(xhat.T @ self.mixing)
@@ -123,12 +139,15 @@ class ICA(LogCosh[Stiefel], Loadable):
     Z
         List or stack of whitened samples ``(N_i, n)``, one matrix per agent, used unchanged.
     mixing
-        ``(n, n)``: the matrix with z = mixing s for independent sources s, if it is known; then the error is ``amari_distance``.
+        ``(n, n)``: the matrix with z = mixing s for independent sources s, if it is known; then the
+        error is ``amari_distance``.
     weights
-        ``(n_local,)``: w_i, by default 1. With N_i over the mean of all N_i every sample, not every agent, has the same weight.
+        ``(n_local,)``: w_i, by default 1. With N_i over the mean of all N_i every sample, not every
+        agent, has the same weight.
     signs
-        The signs c_k: ``"super"``, by default, 1 for all columns, for sources with heavy tails; ``"data"``, chosen by `prepare`
-        from the samples of all agents; or ``(n,)``, each 1 (super-Gaussian) or -1 (sub-Gaussian).
+        The signs c_k: ``"super"``, by default, 1 for all columns, for sources with heavy tails;
+        ``"data"``, chosen by `prepare` from the samples of all agents; or ``(n,)``, each 1
+        (super-Gaussian) or -1 (sub-Gaussian).
 
     Attributes
     ----------
@@ -175,7 +194,9 @@ class ICA(LogCosh[Stiefel], Loadable):
         if self._plain:
             given = np.ones(n)
         if given.shape != (n,) or not {*given.tolist()} <= {-1, 1}:
-            raise ValueError(f"signs must be 'super', 'data' or {n} numbers, 1 or -1, got {signs!r}")
+            raise ValueError(
+                f"signs must be 'super', 'data' or {n} numbers, 1 or -1, got {signs!r}"
+            )
         self.signs = given.astype(np.float64)
 
     def prepare(self, collective: Collective) -> None:
@@ -194,7 +215,8 @@ class ICA(LogCosh[Stiefel], Loadable):
         self.signs = kinds(switching(self.moments(self.basis, collective)))
 
     def moments(self, x: Array, collective: Collective) -> Array:
-        """``(3, n)``: the `moments` of the columns of ``x``, ``(n, n)``, over the samples of all agents."""
+        """``(3, n)``: the `moments` of the columns of ``x``, ``(n, n)``, over the samples of all
+        agents."""
 
         def weighted(item: tuple[float, Array]) -> Array:
             weight, z = item
@@ -236,16 +258,19 @@ class ICA(LogCosh[Stiefel], Loadable):
 
 
 class GeneralizedICA(LogCosh[GeneralizedStiefel]):
-    """f(x) = (1/N) sum_{jk} log cosh([A x]_jk) over {x : x^T B x = I}, B = A^T A / N, for one agent.
+    """f(x) = (1/N) sum_{jk} log cosh([A x]_jk) over {x : x^T B x = I}, B = A^T A / N, for one
+    agent.
 
-    B is formed, as it has the size of a point; batches of samples estimate it without forming it (`SampledProducts`).
+    B is formed, as it has the size of a point; batches of samples estimate it without forming it
+    (`SampledProducts`).
 
     Parameters
     ----------
     A
         ``(N, n)``: samples, used unchanged; samples of independent components have mean zero.
     mixing
-        ``(n, n)``: the matrix with a = mixing s for independent sources s, if it is known; then the error is ``amari_distance``.
+        ``(n, n)``: the matrix with a = mixing s for independent sources s, if it is known; then the
+        error is ``amari_distance``.
 
     Attributes
     ----------
@@ -297,18 +322,19 @@ class ICASettings(Divided):
     sources
         How many sources n; by default 10 (generated data), or as many as the data has columns.
     whiten
-        Whiten the samples over all agents, for O(n); otherwise they are only centred, for x^T B x = I with B their covariance,
-        where there must be one agent, and as many sources as columns.
+        Whiten the samples over all agents, for O(n); otherwise they are only centred, for x^T B x =
+        I with B their covariance, where there must be one agent, and as many sources as columns.
     imbalance
-        Most over fewest samples of an agent; agents have them in geometric progression around samples (generated data).
+        Most over fewest samples of an agent; agents have them in geometric progression around
+        samples (generated data).
     mixing
         The mixing matrix: orthogonal, or general with standard Gaussian entries (generated data).
     signs
-        super for sources with heavy tails; data to choose from the samples, for each component, whether its tails are heavier or
-        lighter than Gaussian ones (whitened samples).
+        super for sources with heavy tails; data to choose from the samples, for each component,
+        whether its tails are heavier or lighter than Gaussian ones (whitened samples).
     data
-        A file with one sample per row (.npy, .npz, .csv, svmlight, Matrix Market or idx), or the name of bundled data. With fewer
-        sources than columns, the principal components.
+        A file with one sample per row (.npy, .npz, .csv, svmlight, Matrix Market or idx), or the
+        name of bundled data. With fewer sources than columns, the principal components.
 
     Examples
     --------
@@ -346,7 +372,9 @@ class ICASettings(Divided):
         source = self._source(n_agents, seed)
 
         def made(rows: list[Array], agents: slice, mixing: Array | None) -> ICA:
-            return ICA(rows, mixing=mixing, signs=self.signs, n_agents=n_agents, first_agent=agents.start)
+            return ICA(
+                rows, mixing=mixing, signs=self.signs, n_agents=n_agents, first_agent=agents.start
+            )
 
         def build(agents: slice, collective: Collective) -> ICA | GeneralizedICA:
             (mine,) = source.read(agents, collective)

@@ -1,17 +1,18 @@
 """Low-rank matrix completion over agents, each of which has some entries of some columns.
 
-The columns of A (d x T, of rank about r) are divided over the agents, and Omega_j are the observed entries of column a_j. Over
-St(d, r)
+The columns of A (d x T, of rank about r) are divided over the agents, and Omega_j are the observed
+entries of column a_j. Over St(d, r)
 
     f_i(x) = 1/2 sum_{columns j of i} min_v (||P_Omega_j (x v - a_j)||^2 + ridge ||v||^2)
 
-Each agent solves for its own V_i(x) = [v_j]; by the envelope theorem G_i(x) = P_Omega_i (x V_i(x) - A_i) V_i(x)^T. Without ridge
-f_i depends on the range of x alone, so x^T G_i(x) = 0, on the manifold and off it. The decentralized form, with Gaussian factors
-and nu r (d + T - r) observed entries, is an experiment of Deng & Hu, "Decentralized projected Riemannian gradient method for
-smooth optimization on compact submanifolds", 2023, and of its successors.
+Each agent solves for its own V_i(x) = [v_j]; by the envelope theorem G_i(x) = P_Omega_i (x V_i(x) -
+A_i) V_i(x)^T. Without ridge f_i depends on the range of x alone, so x^T G_i(x) = 0, on the manifold
+and off it. The decentralized form, with Gaussian factors and nu r (d + T - r) observed entries, is
+an experiment of Deng & Hu, "Decentralized projected Riemannian gradient method for smooth
+optimization on compact submanifolds", 2023, and of its successors.
 
-No constant bounds the curvature of f_i for all x (the least squares may come close to singular), so the problem gives no Lipschitz
-constant: automatic steps estimate it at the start.
+No constant bounds the curvature of f_i for all x (the least squares may come close to singular), so
+the problem gives no Lipschitz constant: automatic steps estimate it at the start.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ _HELD_OUT = 1
 def least_squares(mask: Array, a: Array, x: Array, ridge: float) -> Array:
     """``(n, r, T)``: for each column the v that minimises ||mask * (x v) - a||^2 + ridge ||v||^2.
 
-    ``mask`` ``(n, d, T)`` is 1 where an entry is observed, else 0; ``a``, like it, is 0 where it is not; ``x`` is ``(n, d, r)``.
-    One product with the mask gives the r (r + 1) / 2 different entries of all normal matrices x^T P_Omega_j x; then all columns are
-    eliminated together, without pivoting, as positive definite matrices allow. NaN or infinity where a matrix is singular.
+    ``mask`` ``(n, d, T)`` is 1 where an entry is observed, else 0; ``a``, like it, is 0 where it is
+    not; ``x`` is ``(n, d, r)``. One product with the mask gives the r (r + 1) / 2 different entries
+    of all normal matrices x^T P_Omega_j x; then all columns are eliminated together, without
+    pivoting, as positive definite matrices allow. NaN or infinity where a matrix is singular.
     """
     n, _, r = x.shape
     xt = np.ascontiguousarray(x.swapaxes(-1, -2))
@@ -73,21 +75,25 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
     Parameters
     ----------
     A
-        List or stack of ``(d, T_i)``: the columns of each agent, NaN where an entry is not observed.
+        List or stack of ``(d, T_i)``: the columns of each agent, NaN where an entry is not
+        observed.
     rank
         The rank r.
     ridge
-        Weight of ||v||^2, not negative. Without it each column needs at least ``rank`` observed entries.
+        Weight of ||v||^2, not negative. Without it each column needs at least ``rank`` observed
+        entries.
     held_out
-        Known entries, of the shapes of A with NaN otherwise, that judge the completion. Their root mean squared error is then
-        ``held_out_rmse`` in the history.
+        Known entries, of the shapes of A with NaN otherwise, that judge the completion. Their root
+        mean squared error is then ``held_out_rmse`` in the history.
     truth
-        ``(d, rank)``: a basis of the true column space, if it is known; then the error is ``subspace_distance``.
+        ``(d, rank)``: a basis of the true column space, if it is known; then the error is
+        ``subspace_distance``.
 
     Raises
     ------
     ValueError
-        When dimensions differ, ``rank > d``, an entry is infinite, or a column has too few entries; names agent and column.
+        When dimensions differ, ``rank > d``, an entry is infinite, or a column has too few entries;
+        names agent and column.
 
     Examples
     --------
@@ -135,15 +141,18 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
     @staticmethod
     def _check(a: Array, d: int, least: int, first_agent: int, agent: int) -> None:
         if len(a) != d:
-            rows = f"A of agent {first_agent} has {d} rows, that of agent {agent} has {len(a)}"
-            raise ValueError(f"all agents must share the dimension d: {rows}")
+            raise ValueError(
+                f"all agents must share the dimension d: A of agent {first_agent} has {d} rows, "
+                f"that of agent {agent} has {len(a)}"
+            )
         observed = (~np.isnan(a.T)).sum(-1)
         short = np.flatnonzero(observed < least)
         if short.size:
             raise ValueError(
-                f"each column must have at least rank = {least} observed entries: column {short[0]} of "
-                f"agent {agent} has {observed[short[0]]} ({short.size} such columns of that agent); "
-                "leave such columns out, or take a smaller rank or a positive ridge"
+                f"each column must have at least rank = {least} observed entries: column "
+                f"{short[0]} of agent {agent} has {observed[short[0]]} ({short.size} such "
+                "columns of that agent); leave such columns out, or take a smaller rank or a "
+                "positive ridge"
             )
 
     def _take(self, local: Selection) -> None:
@@ -152,7 +161,8 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
             self._held = self._held.take(local)
 
     def value(self, x: Array) -> Array:
-        """``(n_local,)``: half the sum of squared residuals on the observed entries, plus the ridge term."""
+        """``(n_local,)``: half the sum of squared residuals on the observed entries, plus the ridge
+        term."""
         out = np.empty(len(x))
         for local, (mask, a) in self._columns:
             v = least_squares(mask, a, x[local], self._ridge)
@@ -168,7 +178,8 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
         return out
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(n_local, d, r)``: T_i / b times the gradient from the columns ``batch``, ``(n_local, b)`` numbers in each agent."""
+        """``(n_local, d, r)``: T_i / b times the gradient from the columns ``batch``, ``(n_local,
+        b)`` numbers in each agent."""
         out = np.empty_like(x)
         for local, (mask, a) in self._columns:
             chosen = batch[local, None]
@@ -189,25 +200,34 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
         return found
 
     def held_out_errors(self, x: Array) -> Array:
-        """``(n_local, 2)``: the sum of the squared errors of the completion at the held-out entries, and their number."""
+        """``(n_local, 2)``: the sum of the squared errors of the completion at the held-out
+        entries, and their number."""
         out = np.zeros((len(x), 2))
-        for (local, (mask, a)), (_, (chosen, values)) in zip(self._columns, self._held or (), strict=True):
+        for (local, (mask, a)), (_, (chosen, values)) in zip(
+            self._columns, self._held or (), strict=True
+        ):
             v = least_squares(mask, a, x[local], self._ridge)
             residual = _residual(chosen, values, x[local], v)
             out[local] = np.stack([sums(residual * residual), sums(chosen)], -1)
         return out
 
     def error(self, xhat: Array) -> float:
-        """The distance of the orthonormal ``(d, r)`` matrix from the closest basis of the true column space, if that is known."""
+        """The distance of the orthonormal ``(d, r)`` matrix from the closest basis of the true
+        column space, if that is known."""
         if self.optimum is None:
-            raise ValueError("the true column space is known for generated data without noise and ridge, or given as truth")
+            raise ValueError(
+                "the true column space is known for generated data without noise and ridge, or "
+                "given as truth"
+            )
         return subspace_distance(xhat, self.optimum)
 
 
 def hold_out(a: Array, share: float, least: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """The columns ``(d, T)`` without a random share of the observed entries of each, and these entries, otherwise NaN.
+    """The columns ``(d, T)`` without a random share of the observed entries of each, and these
+    entries, otherwise NaN.
 
-    At least ``least`` entries of every column stay (with ``rank`` its least squares are not singular).
+    At least ``least`` entries of every column stay (with ``rank`` its least squares are not
+    singular).
     """
     count = (~np.isnan(a)).sum(-2)
     taken = np.maximum(np.minimum(np.rint(share * count).astype(np.int64), count - least), 0)
@@ -231,7 +251,8 @@ def _residual(mask: Array, a: Array, x: Array, v: Array) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixCompletionSettings(Sourced):
-    """Low-rank matrix completion: Gaussian factors with uniformly drawn observations, or a partly observed matrix from a file.
+    """Low-rank matrix completion: Gaussian factors with uniformly drawn observations, or a partly
+    observed matrix from a file.
 
     Parameters
     ----------
@@ -242,23 +263,27 @@ class MatrixCompletionSettings(Sourced):
     rank
         r, also of the generated matrix L R, whose factors have standard Gaussian entries.
     oversampling
-        nu: of the T columns of all agents together nu r (d + T - r) entries are observed, equally many in each column or one more,
-        in rows drawn uniformly (generated data).
+        nu: of the T columns of all agents together nu r (d + T - r) entries are observed, equally
+        many in each column or one more, in rows drawn uniformly (generated data).
     noise
-        Standard deviation of the Gaussian noise on observed entries, whose own is the root of rank (generated data).
+        Standard deviation of the Gaussian noise on observed entries, whose own is the root of rank
+        (generated data).
     ridge
-        Weight of the squared coefficients; a positive one admits columns with fewer than rank observed entries.
+        Weight of the squared coefficients; a positive one admits columns with fewer than rank
+        observed entries.
     held_out
-        Share of the observed entries of each column that is kept out of the objective; their root mean squared error becomes the
-        column held_out_rmse of the history.
+        Share of the observed entries of each column that is kept out of the objective; their root
+        mean squared error becomes the column held_out_rmse of the history.
     data
-        File with one column of A per row: a sparse matrix (.mtx, .mat, .npz of scipy.sparse, svmlight) whose stored entries are
-        the observed ones, or a dense one (.npy, .npz, .csv) with NaN for the others.
+        File with one column of A per row: a sparse matrix (.mtx, .mat, .npz of scipy.sparse,
+        svmlight) whose stored entries are the observed ones, or a dense one (.npy, .npz, .csv) with
+        NaN for the others.
     triplets
-        The data are a table (.csv, .tsv, .parquet) with a row (user, item, value) for each observed entry, as MovieLens's ratings:
-        a column of A is a user, the length d is the number of items.
+        The data are a table (.csv, .tsv, .parquet) with a row (user, item, value) for each observed
+        entry, as MovieLens's ratings: a column of A is a user, the length d is the number of items.
     triplet_columns
-        The names of the columns of users, items and values in a table of triplets; by default the first three.
+        The names of the columns of users, items and values in a table of triplets; by default the
+        first three.
 
     Examples
     --------
@@ -299,7 +324,9 @@ class MatrixCompletionSettings(Sourced):
         if self.data is None:
             counts, known = [self.columns] * n_agents, self.noise == self.ridge == 0.0
             build = self._generated(n_agents, seed)
-            return Deferred(n_agents, build, lambda: self._outline(counts, self.dimension, seed, known))
+            return Deferred(
+                n_agents, build, lambda: self._outline(counts, self.dimension, seed, known)
+            )
 
         @cache
         def opened() -> MatrixFile:
@@ -313,7 +340,9 @@ class MatrixCompletionSettings(Sourced):
 
         def outline() -> Outline:
             m, d, beside = opened().extent()
-            return self._outline(even_counts(m, n_agents), d, seed, known=False)._replace(beside=beside)
+            return self._outline(even_counts(m, n_agents), d, seed, known=False)._replace(
+                beside=beside
+            )
 
         return on_each_rank(n_agents, make, outline)
 
@@ -326,7 +355,12 @@ class MatrixCompletionSettings(Sourced):
         return Outline(counts, d, 3.0, made=made, point=d * self.rank)
 
     def _completion(
-        self, columns: list[Array], agents: slice, n_agents: int, seed: int, truth: Array | None = None
+        self,
+        columns: list[Array],
+        agents: slice,
+        n_agents: int,
+        seed: int,
+        truth: Array | None = None,
     ) -> MatrixCompletion:
         """The problem of these columns, without those of their entries that are held out."""
         held = None
@@ -334,27 +368,39 @@ class MatrixCompletionSettings(Sourced):
             least = self.rank if self.ridge == 0.0 else 1
             here = range(agents.start, agents.stop)
             generators = (stream(seed, agent, _HELD_OUT) for agent in here)
-            parts = [hold_out(a, self.held_out, least, rng) for a, rng in zip(columns, generators, strict=True)]
+            parts = [
+                hold_out(a, self.held_out, least, rng)
+                for a, rng in zip(columns, generators, strict=True)
+            ]
             columns, held = [kept for kept, _ in parts], [out for _, out in parts]
             for agent, out in enumerate(held, agents.start):
                 if np.isnan(out).all():
-                    without = f"held_out {self.held_out:g} leaves agent {agent} without a held-out entry"
-                    cure = "ask for a larger share, a smaller rank or a positive ridge"
-                    raise ValueError(f"{without}, as each column keeps at least {least}: {cure}")
+                    raise ValueError(
+                        f"held_out {self.held_out:g} leaves agent {agent} without a held-out "
+                        f"entry, as each column keeps at least {least}: ask for a larger share, a "
+                        "smaller rank or a positive ridge"
+                    )
         place = DataPlace(n_agents=n_agents, first_agent=agents.start)
-        return MatrixCompletion(columns, self.rank, ridge=self.ridge, held_out=held, truth=truth, **place)
+        return MatrixCompletion(
+            columns, self.rank, ridge=self.ridge, held_out=held, truth=truth, **place
+        )
 
     def observed(self, n_agents: int) -> int:
-        """The number of observed entries of the generated matrix: at most all, and without ridge at least rank in each column."""
+        """The number of observed entries of the generated matrix: at most all, and without ridge at
+        least rank in each column."""
         d, r, total = self.dimension, self.rank, n_agents * self.columns
         count = round(self.oversampling * r * (d + total - r))
         asked = f"oversampling {self.oversampling:g} asks for {count} observed entries"
         if count > d * total:
-            most = f"it can be at most {d * total / (r * (d + total - r)):.3g} here"
-            raise ValueError(f"{asked}, but the {d} x {total} matrix has only {d * total}: {most}")
+            raise ValueError(
+                f"{asked}, but the {d} x {total} matrix has only {d * total}: it can be at most "
+                f"{d * total / (r * (d + total - r)):.3g} here"
+            )
         if self.ridge == 0.0 and count < r * total:
-            few = f"fewer than rank = {r} in each of {total} columns"
-            raise ValueError(f"{asked}, {few}: ask for a larger oversampling or a positive ridge")
+            raise ValueError(
+                f"{asked}, fewer than rank = {r} in each of {total} columns: ask for a larger "
+                "oversampling or a positive ridge"
+            )
         return count
 
     def _generated(self, n_agents: int, seed: int) -> Callable[[slice, Collective], object]:
@@ -374,6 +420,8 @@ class MatrixCompletionSettings(Sourced):
         def build(agents: slice, collective: Collective) -> MatrixCompletion:
             left = stream(seed).standard_normal((self.dimension, self.rank))
             given = [columns(agent, left) for agent in range(agents.start, agents.stop)]
-            return self._completion(given, agents, n_agents, seed, left if self.noise == self.ridge == 0.0 else None)
+            return self._completion(
+                given, agents, n_agents, seed, left if self.noise == self.ridge == 0.0 else None
+            )
 
         return build

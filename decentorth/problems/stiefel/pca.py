@@ -1,9 +1,11 @@
 """Principal component analysis over agents.
 
-f_i(x) = -1/2 tr(x^T C_i x) over St(d, r) with C_i = (n / m) A_i^T A_i and m = sum_i m_i, so G_i(x) = -C_i x. The answer is any
-orthonormal basis of the top-r eigenspace of C = (1/n) sum_i C_i, the matrix of all samples together: every sample counts the same.
-With ``weights="agents"`` every agent counts the same, however many samples it has: C_i = A_i^T A_i / m_i, the mean of the papers.
-`decentorth.estimators.PCA` has the same two. For equally many samples of each agent both are the same, bit for bit.
+f_i(x) = -1/2 tr(x^T C_i x) over St(d, r) with C_i = (n / m) A_i^T A_i and m = sum_i m_i, so
+G_i(x) = -C_i x. The answer is any orthonormal basis of the top-r eigenspace of C = (1/n) sum_i C_i,
+the matrix of all samples together: every sample counts the same. With ``weights="agents"`` every
+agent counts the same, however many samples it has: C_i = A_i^T A_i / m_i, the mean of the papers.
+`decentorth.estimators.PCA` has the same two. For equally many samples of each agent both are the
+same, bit for bit.
 """
 
 from __future__ import annotations
@@ -29,18 +31,23 @@ from ..features.split import Among, SplitPCA, by_features, random_features, spli
 
 log = logging.getLogger(__name__)
 _SMALL = 1e-6
-"""The share of the largest eigenvalue below which a covariance gives at most ten digits of an eigenvalue."""
+"""The share of the largest eigenvalue below which a covariance gives at most ten digits of an
+eigenvalue."""
 _LOST = 1e-9
-"""The share of the largest singular value below which samples give at most seven digits of a gap between singular values."""
+"""The share of the largest singular value below which samples give at most seven digits of a gap
+between singular values."""
 Weights = Literal["agents", "samples"]
 _LARGEST_OPTIMUM = 3000
-"""The dimension above which the pooled matrix and its eigenvectors are not computed and no error is reported."""
+"""The dimension above which the pooled matrix and its eigenvectors are not computed and no error is
+reported."""
 
 
 def subspace_distance(x: Array, basis: Array) -> float:
-    """min over orthogonal R of ||x - basis R||_F for orthonormal ``(d, r)`` matrices, accurate also where it is tiny.
+    """min over orthogonal R of ||x - basis R||_F for orthonormal ``(d, r)`` matrices, accurate also
+    where it is tiny.
 
-    From the principal angles t_k: sqrt(sum_k 4 sin(t_k / 2)^2), each angle from its sine and its cosine.
+    From the principal angles t_k: sqrt(sum_k 4 sin(t_k / 2)^2), each angle from its sine and its
+    cosine.
     """
     product = basis.T @ x
     cosines = np.linalg.svd(product, compute_uv=False)
@@ -50,7 +57,8 @@ def subspace_distance(x: Array, basis: Array) -> float:
 
 
 class PCA(SquaresProblem[Stiefel], Loadable):
-    """f_i(x) = -1/2 (n / m) tr(x^T A_i^T A_i x) over St(d, rank), m being the number of samples of all n agents.
+    """f_i(x) = -1/2 (n / m) tr(x^T A_i^T A_i x) over St(d, rank), m being the number of samples of
+    all n agents.
 
     Parameters
     ----------
@@ -59,9 +67,11 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     rank
         The number r of components.
     weights
-        ``"samples"`` counts every sample equally, as in one table. ``"agents"`` counts every agent equally: m_i n replaces m.
+        ``"samples"`` counts every sample equally, as in one table. ``"agents"`` counts every agent
+        equally: m_i n replaces m.
     n_samples
-        Number m of samples of all agents. Needed for ``"samples"`` if the samples of some agents only are given.
+        Number m of samples of all agents. Needed for ``"samples"`` if the samples of some agents
+        only are given.
 
     Raises
     ------
@@ -121,8 +131,9 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     def prepare(self, collective: Collective) -> None:
         """Compute the answer: the top-r eigenvectors of the pooled C, summed in agent order.
 
-        Where the r-th eigenvalue of C is so small that most of its digits are lost, the singular vectors of the samples are used.
-        Where the samples have lost them too, the answer stays unknown, and rank 0 prints a message.
+        Where the r-th eigenvalue of C is so small that most of its digits are lost, the singular
+        vectors of the samples are used. Where the samples have lost them too, the answer stays
+        unknown, and rank 0 prints a message.
         """
         d, r = self.constraint.shape
         if d > _LARGEST_OPTIMUM:
@@ -140,7 +151,9 @@ class PCA(SquaresProblem[Stiefel], Loadable):
             if values[r - 1] - values[r] < _LOST * values[0]:
                 self.optimum, self.error_name = None, ""
                 if collective.rank == 0:
-                    small = "components %d and %d are too small to distinguish: no error is reported"
+                    small = (
+                        "components %d and %d are too small to distinguish: no error is reported"
+                    )
                     log.warning(small, r, r + 1)
                 return
             vectors = rows.T
@@ -148,14 +161,16 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         self.error_name = "subspace_distance"
 
     def error(self, xhat: Array) -> float:
-        """The distance of the orthonormal ``(d, r)`` matrix from the closest basis of the answer, which `prepare` computes."""
+        """The distance of the orthonormal ``(d, r)`` matrix from the closest basis of the answer,
+        which `prepare` computes."""
         if self.optimum is None:
             raise ValueError("the optimum is not known yet: prepare() computes it")
         return subspace_distance(xhat, self.optimum)
 
 
 class StandIn(PCA):
-    """The problem of random samples, whose answer is not needed; an answer of zeros has its size."""
+    """The problem of random samples, whose answer is not needed; an answer of zeros has its
+    size."""
 
     def prepare(self, collective: Collective) -> None:
         if self.shape[0] <= _LARGEST_OPTIMUM:
@@ -169,12 +184,14 @@ class PCASettings(OneView, Centred):
     Parameters
     ----------
     data
-        The name of bundled data (digits), a file with one sample per row (.npy, .npz, .csv, svmlight, Matrix Market or idx), or
-        synthetic: Gaussian samples whose pooled singular values are replaced by s_1 gap^(j/2), s_1 being their own largest.
+        The name of bundled data (digits), a file with one sample per row (.npy, .npz, .csv,
+        svmlight, Matrix Market or idx), or synthetic: Gaussian samples whose pooled singular values
+        are replaced by s_1 gap^(j/2), s_1 being their own largest.
     rank
         How many components.
     weighting
-        Every sample counts the same, as if all were in one place, or every agent does, however many samples it has.
+        Every sample counts the same, as if all were in one place, or every agent does, however many
+        samples it has.
     divide_by
         Divide all samples by this: 255 brings images of bytes to [0, 1].
     dimension
@@ -182,9 +199,9 @@ class PCASettings(OneView, Centred):
     gap
         Ratio of successive eigenvalues of the pooled covariance (synthetic data).
     heterogeneity
-        Each agent's Gaussian samples are first stretched along random orthogonal axes of its own, by factors that fall
-        geometrically from 1 to 10^-heterogeneity; at 0 all agents' samples have one distribution. The pooled singular values are
-        the same in any case (synthetic data).
+        Each agent's Gaussian samples are first stretched along random orthogonal axes of its own,
+        by factors that fall geometrically from 1 to 10^-heterogeneity; at 0 all agents' samples
+        have one distribution. The pooled singular values are the same in any case (synthetic data).
 
     Examples
     --------
@@ -235,7 +252,8 @@ class PCASettings(OneView, Centred):
         return Outline(copies=copies, more=lambda own: gram_numbers(own, d), point=point)
 
     def features(self, n_agents: int, seed: int) -> Deferred:
-        """The problem of agents that hold features, consecutive columns, of all samples; each rank reads all data."""
+        """The problem of agents that hold features, consecutive columns, of all samples; each rank
+        reads all data."""
         source = self._source(1, seed)
 
         def build() -> SplitPCA:

@@ -1,7 +1,7 @@
 """Orthogonal Procrustes, the experiment of paper 004 (Sun, Chen, Garcia, Shahrampour), Section V.
 
-f_i(x) = ||A_i x - B_i^T||_F^2 over St(d, r), A_i in R^{m_i x d}, B_i in R^{r x m_i} (the paper writes ||x^T A_i^T - B_i||);
-Euclidean gradient G_i(x) = 2 A_i^T (A_i x - B_i^T).
+f_i(x) = ||A_i x - B_i^T||_F^2 over St(d, r), A_i in R^{m_i x d}, B_i in R^{r x m_i} (the paper
+writes ||x^T A_i^T - B_i||); Euclidean gradient G_i(x) = 2 A_i^T (A_i x - B_i^T).
 """
 
 from __future__ import annotations
@@ -47,22 +47,31 @@ class Procrustes(SquaresProblem[Stiefel], Loadable):
 
     _arrays = 2
 
-    def __init__(self, A: AgentArrays, B: AgentArrays, *, n_agents: int | None = None, first_agent: int = 0):
+    def __init__(
+        self, A: AgentArrays, B: AgentArrays, *, n_agents: int | None = None, first_agent: int = 0
+    ):
         rows, d = samples("A", A, first_agent)
         targets = matrices("B", B, first_agent)
         if len(rows) != len(targets):
-            raise ValueError(f"A and B must have one matrix per agent each, got {len(rows)} and {len(targets)}")
+            raise ValueError(
+                f"A and B must have one matrix per agent each, got {len(rows)} and {len(targets)}"
+            )
         r = targets[0].shape[0]
         for agent, (a, b) in enumerate(zip(rows, targets, strict=True), first_agent):
             if b.shape != (r, len(a)):
-                must = f"have shape (r, m_i) = ({r}, {len(a)}) to go with A of shape {a.shape}"
-                raise ValueError(f"B of agent {agent} must {must}, got {b.shape}")
+                raise ValueError(
+                    f"B of agent {agent} must have shape (r, m_i) = ({r}, {len(a)}) to go with A "
+                    f"of shape {a.shape}, got {b.shape}"
+                )
         given, ones = [b.T for b in targets], np.ones(len(rows))
         super().__init__(rows, given, ones, Stiefel(d, r), n_agents, first_agent)
 
 
-def published_rows(agents: slice, rows: int, d: int, r: int, seed: int) -> tuple[list[Array], list[Array]]:
-    """Gaussian A_i ``(rows, d)`` and B_i ``(r, rows)`` of the agents in ``agents``, each agent from its own stream."""
+def published_rows(
+    agents: slice, rows: int, d: int, r: int, seed: int
+) -> tuple[list[Array], list[Array]]:
+    """Gaussian A_i ``(rows, d)`` and B_i ``(r, rows)`` of the agents in ``agents``, each agent from
+    its own stream."""
     a, b = [], []
     for agent in range(agents.start, agents.stop):
         rng = stream(seed, agent)
@@ -82,7 +91,8 @@ class ProcrustesSettings(Sourced):
     rank
         Columns r of x (generated data).
     rows
-        Rows m_i of each agent's A_i (generated data); by default 10, or as many as it takes for dimension rows in all.
+        Rows m_i of each agent's A_i (generated data); by default 10, or as many as it takes for
+        dimension rows in all.
     decay
         Ratio of successive eigenvalues of sum_i A_i^T A_i (generated data).
     largest_eigenvalue
@@ -151,8 +161,10 @@ class ProcrustesSettings(Sourced):
         def files() -> tuple[Any, Any]:
             data, targets = resolve(str(self.data)), resolve(str(self.targets))
             if data.extent().rows != targets.extent().rows and data.shape[0] != targets.shape[0]:
-                rows = f"{data.shape[0]} in {self.data} and {targets.shape[0]} in {self.targets}"
-                raise ValueError(f"data and targets must have equally many rows, got {rows}")
+                raise ValueError(
+                    f"data and targets must have equally many rows, got {data.shape[0]} in "
+                    f"{self.data} and {targets.shape[0]} in {self.targets}"
+                )
             return data, targets
 
         def make(agents: slice) -> Procrustes:

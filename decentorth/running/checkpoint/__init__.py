@@ -1,4 +1,5 @@
-"""Checkpoints: files with the state of a run, written during it, and read to continue it on any number of ranks."""
+"""Checkpoints: files with the state of a run, written during it, and read to continue it on any
+number of ranks."""
 
 from .files import AGENTS, FOLDER, CheckpointError, clear, kept, limited, on_all
 from .identity import Identity, identity, printed
@@ -8,5 +9,14 @@ from .writer import LOOK_SECONDS, Checkpoints, CheckpointWriter, SharedLooks, Sn
 
 __all__ = ["AGENTS", "ENDINGS", "FOLDER", "LOOK_SECONDS", "CheckpointError", "CheckpointWriter"]
 __all__ += ["Checkpoints", "Identity", "Losses", "PendingSignals", "Resumed", "SharedLooks"]
-__all__ += ["Snapshot", "clear", "identity", "interval", "kept", "limited", "newest_notes", "on_all"]
+__all__ += [
+    "Snapshot",
+    "clear",
+    "identity",
+    "interval",
+    "kept",
+    "limited",
+    "newest_notes",
+    "on_all",
+]
 __all__ += ["printed", "resume"]

@@ -1,7 +1,9 @@
-"""A checkpoint on disk: a folder named by its iteration, which is complete or absent; `docs/running.md` has the format.
+"""A checkpoint on disk: a folder named by its iteration, which is complete or absent;
+`docs/running.md` has the format.
 
-Every array is a `.npy` file, into which each rank writes the rows of its agents. Rank 0 makes the files, writes the manifest last,
-and renames the folder. Any number of ranks can read it. Sizes of files are compared with the manifest before memory is taken.
+Every array is a `.npy` file, into which each rank writes the rows of its agents. Rank 0 makes the
+files, writes the manifest last, and renames the folder. Any number of ranks can read it. Sizes of
+files are compared with the manifest before memory is taken.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from ..history import Column
 FORMAT, VERSION = "decentorth checkpoint", 2
 FOLDER, MANIFEST = "checkpoints", "manifest.json"
 AGENTS = "agents"
-"""The folder in a checkpoint with later ones of agents that do not wait for each other, each written by its agent."""
+"""The folder in a checkpoint with later ones of agents that do not wait for each other, each
+written by its agent."""
 PIECE_BYTES = 1 << 22
 """The approximate bytes under one checksum: the most that a reader reads beyond its own agents."""
 MANIFEST_BYTES = 1 << 24
@@ -41,7 +44,8 @@ _CHECKPOINT = re.compile(r"\d{9,}")
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint cannot be written, or a run cannot continue from it; the message names it, the reason and an alternative.
+    """A checkpoint cannot be written, or a run cannot continue from it; the message names it, the
+    reason and an alternative.
 
     Examples
     --------
@@ -68,7 +72,8 @@ ErrorKind = Callable[[str], CheckpointError]
 
 
 def on_all(collective: Collective, work: Callable[[], T], kind: ErrorKind = CheckpointError) -> T:
-    """The result of ``work``, which must not communicate; a failure on one rank raises the error ``kind(words)`` on all."""
+    """The result of ``work``, which must not communicate; a failure on one rank raises the error
+    ``kind(words)`` on all."""
     try:
         with collective.together():
             return work()
@@ -161,26 +166,43 @@ def found(given: str | os.PathLike[str]) -> list[Path]:
     if not path.is_dir():
         raise ValueError(f"cannot resume: {path} is not a folder")
     if not (path / MANIFEST).exists() and not _CHECKPOINT.fullmatch(path.name):
-        missing = "holds no checkpoint: was checkpoint_every (in Python checkpoints) given?"
-        raise ValueError(f"cannot resume: {path} {missing}")
+        raise ValueError(
+            f"cannot resume: {path} holds no checkpoint: was checkpoint_every (in Python "
+            "checkpoints) given?"
+        )
     return [path]
 
 
-def write(path: Path, keep: int, arrays: Mapping[str, Rows], facts: Mapping[str, object], collective: Collective) -> None:
-    """Write a checkpoint, and remove all but the last ``keep`` and all of later iterations; a collective call.
+def write(
+    path: Path,
+    keep: int,
+    arrays: Mapping[str, Rows],
+    facts: Mapping[str, object],
+    collective: Collective,
+) -> None:
+    """Write a checkpoint, and remove all but the last ``keep`` and all of later iterations; a
+    collective call.
 
-    Each rank gives its rows, none of an agent that another rank writes; rank 0 gives all arrays and the facts.
+    Each rank gives its rows, none of an agent that another rank writes; rank 0 gives all arrays and
+    the facts.
 
     Raises
     ------
     CheckpointError
-        The checkpoint cannot be written; raised on every rank, and the earlier checkpoints are unchanged.
+        The checkpoint cannot be written; raised on every rank, and the earlier checkpoints are
+        unchanged.
     """
     root, part = path.parent, path.with_name(f".{path.name}.part")
     try:
         with collective.together():
-            own = {name: rows._replace(array=_canonical(name, rows.array)) for name, rows in arrays.items()}
-            described = {name: Stored(array.dtype.str, (total, *array.shape[1:]), []) for name, (array, _, total) in own.items()}
+            own = {
+                name: rows._replace(array=_canonical(name, rows.array))
+                for name, rows in arrays.items()
+            }
+            described = {
+                name: Stored(array.dtype.str, (total, *array.shape[1:]), [])
+                for name, (array, _, total) in own.items()
+            }
             if collective.rank == 0:
                 root.mkdir(parents=True, exist_ok=True)
                 _sweep(root)
@@ -207,7 +229,9 @@ def _canonical(name: str, array: Column) -> Column:
     """The array in the byte order and layout of the file."""
     kind = array.dtype.newbyteorder("<")
     if kind.str not in KINDS or array.ndim > AXES:
-        raise ValueError(f"a checkpoint cannot hold {name} of type {kind.str} with {array.ndim} axes")
+        raise ValueError(
+            f"a checkpoint cannot hold {name} of type {kind.str} with {array.ndim} axes"
+        )
     return np.ascontiguousarray(array, dtype=kind)
 
 
@@ -252,7 +276,8 @@ def _finish(part: Path, facts: Mapping[str, object]) -> None:
 
 
 def _take_place(part: Path, path: Path, keep: int) -> None:
-    """Rename a finished checkpoint, remove later ones before, and all but the last ``keep`` after."""
+    """Rename a finished checkpoint, remove later ones before, and all but the last ``keep``
+    after."""
     for other in kept(path.parent):
         if int(other.name) >= int(path.name):
             _remove(other)
@@ -263,7 +288,8 @@ def _take_place(part: Path, path: Path, keep: int) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Rename a checkpoint, then delete it, so that it is never seen in part; the next write deletes any remains."""
+    """Rename a checkpoint, then delete it, so that it is never seen in part; the next write deletes
+    any remains."""
     aside = path.with_name(f".{path.name}.removed.part")
     path.rename(aside)
     shutil.rmtree(aside, ignore_errors=True)
@@ -333,8 +359,9 @@ def parsed(path: Path, raw: bytes) -> Manifest:
             raise ValueError(f"it is not that of a {FORMAT}")
         if whole["version"] != VERSION:
             raise ValueError(
-                f"its format is {whole['version']!s:.20}, and this decentorth reads format {VERSION}: "
-                "resume with the version of decentorth that wrote it, or start the run again"
+                f"its format is {whole['version']!s:.20}, and this decentorth reads format "
+                f"{VERSION}: resume with the version of decentorth that wrote it, or start the "
+                "run again"
             )
         body = whole["checkpoint"]
         if whole["sha256"] != _digest(body):
@@ -357,7 +384,8 @@ def counted(value: object) -> bool:
 
 
 def read_manifest(path: Path, collective: Collective) -> Manifest:
-    """The manifest of a checkpoint, read by rank 0 for every rank; a `DamagedError` on every rank if that cannot be done."""
+    """The manifest of a checkpoint, read by rank 0 for every rank; a `DamagedError` on every rank
+    if that cannot be done."""
 
     def first() -> bytes:
         if collective.rank > 0:
@@ -391,7 +419,9 @@ def read(manifest: Manifest, name: str, rows: slice) -> Column:
     found = 0
     with path.open("rb") as file:
         if file.read(HEADER_BYTES) != stored.header:
-            raise ValueError(f"{path.name} is damaged: its header is another than that in {MANIFEST}")
+            raise ValueError(
+                f"{path.name} is damaged: its header is another than that in {MANIFEST}"
+            )
         for start, end, digest in stored.rows:
             low, high = max(start, rows.start), min(end, rows.stop)
             if low >= high:
@@ -399,8 +429,10 @@ def read(manifest: Manifest, name: str, rows: slice) -> Column:
             file.seek(HEADER_BYTES + start * stored.row_bytes)
             data = file.read((end - start) * stored.row_bytes)
             if hashlib.sha256(data).hexdigest() != digest:
-                place = f"rows {start} to {end - 1}"
-                raise ValueError(f"{path.name} is damaged: {place} do not have the checksum in {MANIFEST}")
+                raise ValueError(
+                    f"{path.name} is damaged: rows {start} to {end - 1} do not have the checksum "
+                    f"in {MANIFEST}"
+                )
             piece = np.frombuffer(data, stored.kind).reshape(end - start, *stored.shape[1:])
             array[low - rows.start : high - rows.start] = piece[low - start : high - start]
             found += high - low

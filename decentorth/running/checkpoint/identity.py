@@ -1,4 +1,5 @@
-"""The identity of a run: facts and quantities that must be the same for it to continue from a checkpoint."""
+"""The identity of a run: facts and quantities that must be the same for it to continue from a
+checkpoint."""
 
 from __future__ import annotations
 
@@ -18,10 +19,12 @@ from . import files
 
 @dataclass(frozen=True)
 class Identity:
-    """The facts and arrays that must be the same for a run to continue as if it had never stopped."""
+    """The facts and arrays that must be the same for a run to continue as if it had never
+    stopped."""
 
     facts: Mapping[str, files.Json]
-    """The facts of the problem, the algorithm, the seed and W, by group and name, as JSON can hold them."""
+    """The facts of the problem, the algorithm, the seed and W, by group and name, as JSON can hold
+    them."""
     start: Array
     """``shape``: the common starting point."""
     probes: Mapping[str, Array]

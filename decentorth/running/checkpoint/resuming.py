@@ -27,7 +27,8 @@ _NETWORK, _PROBE = "network.", "start."
 _COMMON = ("start", "history.counts", "history.values")
 """The arrays that are common to all agents."""
 _OWN_STATES = "state.agents"
-"""The array with the state of agents that keep their own; its size changes with the messages that are under way."""
+"""The array with the state of agents that keep their own; its size changes with the messages that
+are under way."""
 _LONGEST = 60
 log = logging.getLogger(__name__)
 
@@ -68,9 +69,11 @@ Start = Callable[[Losses], ResumableRun]
 
 
 def resume(given: str | os.PathLike[str], start: Start, collective: Collective) -> Resumed:
-    """The run of the newest undamaged checkpoint; a collective call, in which each rank reads its own agents.
+    """The run of the newest undamaged checkpoint; a collective call, in which each rank reads its
+    own agents.
 
-    ``start`` returns the run that may continue, given the losses in the checkpoint, or raises ValueError.
+    ``start`` returns the run that may continue, given the losses in the checkpoint, or raises
+    ValueError.
 
     Raises
     ------
@@ -94,14 +97,17 @@ def resume(given: str | os.PathLike[str], start: Start, collective: Collective) 
 
 
 def newest_notes(given: str | os.PathLike[str]) -> tuple[files.Json, int]:
-    """The notes of the newest checkpoint whose files have the right sizes, and the number of agents at the start of the run.
+    """The notes of the newest checkpoint whose files have the right sizes, and the number of agents
+    at the start of the run.
 
     The number counts lost agents too. A ValueError if there is no such checkpoint.
     """
     damage = []
     for path in files.found(given):
         try:
-            manifest = files.parsed(path, files.limited(path / files.MANIFEST, files.MANIFEST_BYTES))
+            manifest = files.parsed(
+                path, files.limited(path / files.MANIFEST, files.MANIFEST_BYTES)
+            )
             saved = _facts(manifest)
             lost = sum(len(agents) for _, _, agents in saved.losses)
             with files.usable():
@@ -146,7 +152,8 @@ def _refuse(collective: Collective, path: Path, difference: str | None) -> None:
 
 
 def _facts(manifest: files.Manifest) -> Resumed:
-    """The facts of a run in a manifest, without its arrays; a ValueError if one is invalid, or if a file has another size."""
+    """The facts of a run in a manifest, without its arrays; a ValueError if one is invalid, or if a
+    file has another size."""
     with files.usable():
         facts, numbers = manifest.facts, dict(manifest.facts["numbers"])
         facts["run"] = {name: dict(group) for name, group in facts["run"].items()}
@@ -176,7 +183,8 @@ def _facts(manifest: files.Manifest) -> Resumed:
 
 
 def _agreement(facts: files.Json) -> dict[str, object]:
-    """The agents' knowledge about stopping, and its cost in attempts and messages; empty if they do not decide on it."""
+    """The agents' knowledge about stopping, and its cost in attempts and messages; empty if they do
+    not decide on it."""
     if not facts:
         return {}
     attempts, rounds, messages, sent = (int(count) for count in facts["tally"])
@@ -188,7 +196,8 @@ def _agreement(facts: files.Json) -> dict[str, object]:
 
 
 def _other_run(manifest: files.Manifest, run: ResumableRun, like: Any) -> str | None:
-    """The first difference between the facts of the run in a checkpoint and of this one, which starts with a state ``like``."""
+    """The first difference between the facts of the run in a checkpoint and of this one, which
+    starts with a state ``like``."""
     arrays, numbers = taken_apart(like, "state")
     arrays |= {f"{_PROBE}{name}": array for name, array in run.identity.probes.items()}
     arrays |= {f"{_NETWORK}{name}": array for name, array in run.network.in_flight().items()}
@@ -196,11 +205,15 @@ def _other_run(manifest: files.Manifest, run: ResumableRun, like: Any) -> str | 
     rows = np.empty((0, len(COUNTS)), int), np.empty((0, columns))
     arrays |= dict(zip(_COMMON, (run.identity.start, *rows), strict=True))
     then = {
-        "the state": {name: _kind(name, array.kind, array.shape) for name, array in manifest.arrays.items()},
+        "the state": {
+            name: _kind(name, array.kind, array.shape) for name, array in manifest.arrays.items()
+        },
         "the state's numbers": _types(manifest.facts["numbers"]),
     }
     now = {
-        "the state": {name: _kind(name, array.dtype.str, array.shape) for name, array in arrays.items()},
+        "the state": {
+            name: _kind(name, array.dtype.str, array.shape) for name, array in arrays.items()
+        },
         "the state's numbers": _types(numbers),
     }
     return _difference(manifest.facts["run"] | then, {**run.identity.facts, **now})
@@ -243,7 +256,8 @@ def _read(manifest: files.Manifest, agents: slice) -> Arrays:
 
 
 def _other_data(read: Arrays, identity: Identity, first: int) -> str | None:
-    """The first difference in the start or the agents' data, in words; NaN and equal infinities count as equal."""
+    """The first difference in the start or the agents' data, in words; NaN and equal infinities
+    count as equal."""
     gap = np.abs(read["start"] - identity.start).max(initial=0.0)
     if gap > TOLERANCE * np.abs(identity.start).max(initial=0.0):
         return f"the starting points differ by up to {gap:.3g}"
@@ -255,17 +269,25 @@ def _other_data(read: Arrays, identity: Identity, first: int) -> str | None:
         close |= (old == mine) | (np.isnan(old) & np.isnan(mine))
         if not close.all():
             agent = int(np.argmin(close))
-            what = f"its {name} at the start is {old[agent]:.10g} there and {mine[agent]:.10g} here"
-            return f"the data of agent {first + agent} differ: {what}"
+            return (
+                f"the data of agent {first + agent} differ: its {name} at the start is "
+                f"{old[agent]:.10g} there and {mine[agent]:.10g} here"
+            )
     return None
 
 
-def _warn_of_bits(manifest: files.Manifest, read: Arrays, identity: Identity, collective: Collective) -> None:
+def _warn_of_bits(
+    manifest: files.Manifest, read: Arrays, identity: Identity, collective: Collective
+) -> None:
     """Warn if another processor or version wrote the checkpoint."""
     probes = identity.probes.items()
-    same = all(np.array_equal(read[f"{_PROBE}{name}"], mine, equal_nan=True) for name, mine in probes)
+    same = all(
+        np.array_equal(read[f"{_PROBE}{name}"], mine, equal_nan=True) for name, mine in probes
+    )
     if not all(collective.everyone(b"same" * same)):
-        words = "where arithmetic rounds differently: bits will differ from those of an unbroken run"
+        words = (
+            "where arithmetic rounds differently: bits will differ from those of an unbroken run"
+        )
         _warn(collective, f"{manifest.path} was written {words}")
     if (version := manifest.facts.get("decentorth")) != __version__:
         words = f"by decentorth {version}, this is {__version__}: bits may differ"

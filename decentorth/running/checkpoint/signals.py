@@ -1,4 +1,5 @@
-"""Pending signals of a run: each is noted when it comes, and handled between two iterations or when all files are written."""
+"""Pending signals of a run: each is noted when it comes, and handled between two iterations or when
+all files are written."""
 
 from __future__ import annotations
 
@@ -21,11 +22,13 @@ REQUESTS = _known("SIGUSR1")
 
 
 class PendingSignals:
-    """A context in which signals wait until they are taken; a second SIGINT raises KeyboardInterrupt at once.
+    """A context in which signals wait until they are taken; a second SIGINT raises
+    KeyboardInterrupt at once.
 
-    It may be nested. A signal of `ENDINGS` that has not been taken takes effect when the outermost context ends; an ignored signal
-    stays ignored (nohup, a background job of a shell). Only the main thread receives signals: in another thread the context changes
-    nothing. All signals since the outermost context began are in ``seen``.
+    It may be nested. A signal of `ENDINGS` that has not been taken takes effect when the outermost
+    context ends; an ignored signal stays ignored (nohup, a background job of a shell). Only the
+    main thread receives signals: in another thread the context changes nothing. All signals since
+    the outermost context began are in ``seen``.
 
     Parameters
     ----------

@@ -15,7 +15,8 @@ Arrays = dict[str, Column]
 
 
 def mapped(state: Any, name: str, change: Callable[[str, Any], Any]) -> Any:
-    """The state of nested NamedTuples and tuples with ``change(dotted name, entry)`` in the place of every array and number."""
+    """The state of nested NamedTuples and tuples with ``change(dotted name, entry)`` in the place
+    of every array and number."""
     match state:
         case object(_asdict=entries):  # a NamedTuple
             fields: Mapping[str, Any] = entries()
@@ -27,7 +28,8 @@ def mapped(state: Any, name: str, change: Callable[[str, Any], Any]) -> Any:
 
 
 def taken_apart(state: object, name: str) -> tuple[Arrays, dict[str, Number]]:
-    """The arrays of a state and its numbers, by dotted name; of agents that keep their own state what their ``saved()`` returns.
+    """The arrays of a state and its numbers, by dotted name; of agents that keep their own state
+    what their ``saved()`` returns.
 
     Raises
     ------
@@ -46,15 +48,18 @@ def taken_apart(state: object, name: str) -> tuple[Arrays, dict[str, Number]]:
             case object(saved=saved):
                 arrays[leaf] = saved()
             case _:
-                held = "a checkpoint holds arrays and numbers"
-                raise TypeError(f"{held}, but {leaf} is of type {type(entry).__name__}")
+                raise TypeError(
+                    f"a checkpoint holds arrays and numbers, but {leaf} is of type "
+                    f"{type(entry).__name__}"
+                )
 
     mapped(state, name, take)
     return arrays, numbers
 
 
 def _filled(old: Any, array: Column, k: Any) -> object:
-    """The entry in the place of ``old``; agents that keep their own state continue from it after ``k`` iterations."""
+    """The entry in the place of ``old``; agents that keep their own state continue from it after
+    ``k`` iterations."""
     if isinstance(old, np.ndarray):
         return array
     if array.dtype != np.int64 or array.ndim != 2 or array.shape[1] < 2:
@@ -76,7 +81,8 @@ def put_together(like: Any, name: str, arrays: Arrays, numbers: Mapping[str, Num
 
 
 def copied(state: Any, into: Any = None) -> Any:
-    """A state that shares no memory with ``state``; the arrays of ``into``, an earlier copy, are reused."""
+    """A state that shares no memory with ``state``; the arrays of ``into``, an earlier copy, are
+    reused."""
     reused: dict[str, Any] = {}
     mapped(into, "", reused.__setitem__)
 

@@ -30,7 +30,8 @@ from .signals import ENDINGS, REQUESTS, PendingSignals
 from .states import Arrays, copied, taken_apart
 
 LOOK_SECONDS = 0.25
-"""The approximate seconds between two times at which ranks agree on signals and on the time; between, they do not communicate."""
+"""The approximate seconds between two times at which ranks agree on signals and on the time;
+between, they do not communicate."""
 _UNITS = ("s", "m", "h")
 log = logging.getLogger(__name__)
 
@@ -73,8 +74,11 @@ class Checkpoints(Settings):
     every: int | str | None = None
     keep: Count = 3
     notes: Callable[[], files.Json] = dict
-    signals: PendingSignals = field(default_factory=PendingSignals, init=False, repr=False, compare=False)
-    """A context that the run enters; a caller may enter it too, so that signals wait until its own files are written."""
+    signals: PendingSignals = field(
+        default_factory=PendingSignals, init=False, repr=False, compare=False
+    )
+    """A context that the run enters; a caller may enter it too, so that signals wait until its own
+    files are written."""
 
     def __post_init__(self) -> None:
         interval("every", self.every)
@@ -96,8 +100,9 @@ def interval(name: str, every: int | str | None) -> tuple[float, float]:
     with contextlib.suppress(ValueError):
         number = float(read(text))
     if not 0.0 < number < math.inf:
-        forms = "a number of iterations (100) or a time (30s, 10m, 2h)"
-        raise ValueError(f"{name} must be {forms}, got {every!r}")
+        raise ValueError(
+            f"{name} must be a number of iterations (100) or a time (30s, 10m, 2h), got {every!r}"
+        )
     if timed:
         return math.inf, number
     return number, math.inf
@@ -114,7 +119,9 @@ class SharedLooks:
         self._collective, self._clock = collective, clock
         self._k, self.looked_at, self.next = k, clock(), k + 1
 
-    def largest(self, k: int, values: Sequence[float], seconds: float = LOOK_SECONDS) -> list[float]:
+    def largest(
+        self, k: int, values: Sequence[float], seconds: float = LOOK_SECONDS
+    ) -> list[float]:
         """Return the largest of each value over the ranks.
 
         In the same message, rank 0 sets the next iteration, at most 4 times as far.
@@ -140,16 +147,19 @@ class Snapshot(NamedTuple):
     """The agents' knowledge about stopping, as JSON can hold it."""
 
     def copied(self, into: Snapshot | None = None) -> Snapshot:
-        """A copy that stays unchanged during the run; the arrays of ``into``, an earlier copy, are reused."""
+        """A copy that stays unchanged during the run; the arrays of ``into``, an earlier copy, are
+        reused."""
         state = copied(self.state, into and into.state)
         in_flight = {name: array.copy() for name, array in self.in_flight.items()}
         return self._replace(state=state, in_flight=in_flight)
 
 
 class CheckpointWriter:
-    """The writer of a run's checkpoints, a watcher; every rank makes the same calls, inside the context ``signals``.
+    """The writer of a run's checkpoints, a watcher; every rank makes the same calls, inside the
+    context ``signals``.
 
-    This rank writes ``agents``. A run that agents have left continues in its folder, without an earlier checkpoint.
+    This rank writes ``agents``. A run that agents have left continues in its folder, without an
+    earlier checkpoint.
 
     Raises
     ------
@@ -179,22 +189,28 @@ class CheckpointWriter:
         fresh &= collective.rank == 0
         others = files.on_all(collective, lambda: fresh and files.kept(self._root))
         if collective.decide(bool(others)):
-            cures = "resume from it, choose another folder, or remove them"
-            raise files.CheckpointError(f"{self._root} has the checkpoints of another run: {cures}")
+            raise files.CheckpointError(
+                f"{self._root} has the checkpoints of another run: resume from it, choose "
+                "another folder, or remove them"
+            )
         self._written_at = time.monotonic()
         self._looks = SharedLooks(collective, k, time.monotonic)
         self.next: float = self._looks.next
         self._first: int | None = None
 
     def beside(self, agents: Any, k: int) -> None:
-        """Write a checkpoint at the first iteration ``k``, and let agents that do not wait write their own in it."""
+        """Write a checkpoint at the first iteration ``k``, and let agents that do not wait write
+        their own in it."""
         folder = self._root / f"{k:09d}" / files.AGENTS
         self._first = k
-        agents.keep(folder, self._iterations, self._seconds, lambda: bool(self.signals.seen & ENDINGS))
+        agents.keep(
+            folder, self._iterations, self._seconds, lambda: bool(self.signals.seen & ENDINGS)
+        )
         self.next = k
 
     def look(self, snapshot: Snapshot) -> Stop | None:
-        """Write a checkpoint where one is due and the points are finite; the reason to stop, where a signal asks for that.
+        """Write a checkpoint where one is due and the points are finite; the reason to stop, where
+        a signal asks for that.
 
         The same on every rank: a signal to any rank counts, and rank 0's clock.
         """
@@ -242,7 +258,9 @@ class CheckpointWriter:
             arrays |= {f"start.{name}": array for name, array in self._identity.probes.items()}
             first, number = self._agents.start, self._agents.stop - self._agents.start
             total = self._identity.n_agents
-            rows = {name: files.Rows(array[:number], first, total) for name, array in arrays.items()}
+            rows = {
+                name: files.Rows(array[:number], first, total) for name, array in arrays.items()
+            }
             facts: dict[str, object] = {}
             if self._collective.rank == 0:
                 common, facts = self._common(snapshot, numbers)
@@ -253,7 +271,9 @@ class CheckpointWriter:
             log.info("checkpoint %s", path)
         self._looks.looked_at = self._written_at = time.monotonic()
 
-    def _common(self, snapshot: Snapshot, numbers: Mapping[str, object]) -> tuple[Arrays, dict[str, object]]:
+    def _common(
+        self, snapshot: Snapshot, numbers: Mapping[str, object]
+    ) -> tuple[Arrays, dict[str, object]]:
         """The arrays and facts that rank 0 writes."""
         history = self._history.before(snapshot.state.k + 1)
         measured = history.columns[len(COUNTS) :]

@@ -1,4 +1,5 @@
-"""Asynchronous agents: exact invariants, the reference activation, replays, damaged logs, and agents that come back."""
+"""Asynchronous agents: exact invariants, the reference activation, replays, damaged logs, and
+agents that come back."""
 
 from __future__ import annotations
 
@@ -39,7 +40,10 @@ GRAPH = Graph(
 )
 """Directed: every agent hears the one before it and the one two after it."""
 CLOCKS = Clocks((3.0, 1.0, 1.0, 1.0, 1.0), 3.0, 0.3)
-WORDS = "--problem pca --data synthetic --dimension 6 --rank 2 --algorithm asynchronous_drfgt --quiet --channel loss:p=0.3"
+WORDS = (
+    "--problem pca --data synthetic --dimension 6 --rank 2 --algorithm asynchronous_drfgt "
+    "--quiet --channel loss:p=0.3"
+)
 DATA = [a * [2.0, 1.8, 0.3, 0.3, 0.2, 0.2] for a in samples((20, 9, 30, 15, 12), D, 0, 1.0)]
 PROBLEM = PCA(DATA, R, weights="agents")
 
@@ -48,7 +52,10 @@ def agents() -> list[Agent]:
     start = Stiefel(D, R).random(np.random.default_rng(0))
     x = np.repeat(start[None], N, axis=0)
     parts = [PROBLEM.restrict(slice(i, i + 1)) for i in range(N)]
-    return [Agent(i, parts[i], x[i : i + 1], UNIT, STEP, PENALTY, GRAPH.ins[i], GRAPH.outs[i], N) for i in range(N)]
+    return [
+        Agent(i, parts[i], x[i : i + 1], UNIT, STEP, PENALTY, GRAPH.ins[i], GRAPH.outs[i], N)
+        for i in range(N)
+    ]
 
 
 def simulation(seed: int = 0) -> Simulation:
@@ -66,7 +73,9 @@ def points(simulated: Simulation) -> bytes:
 
 
 def exact(simulated: Simulation) -> bool:
-    return not simulated.deviation().any() and not any(agent.balance().any() for agent in simulated.agents)
+    return not simulated.deviation().any() and not any(
+        agent.balance().any() for agent in simulated.agents
+    )
 
 
 def gradient(x: Array) -> float:
@@ -80,7 +89,9 @@ def test_an_activation_is_its_equations() -> None:
     """Against a plain float version, to the quantum."""
     simulated = simulation()
     x = [agent.x[0].copy() for agent in simulated.agents]
-    field = [naive.landing_field(x[i], naive.pca_gradient(DATA[i], x[i]), PENALTY) for i in range(N)]
+    field = [
+        naive.landing_field(x[i], naive.pca_gradient(DATA[i], x[i]), PENALTY) for i in range(N)
+    ]
     z, rho = [one.copy() for one in field], [np.zeros((D, R)) for _ in range(N)]
     used = {(j, i): np.zeros((D, R)) for i in range(N) for j in GRAPH.ins[i]}
     known = [np.zeros(N) for _ in range(N)]
@@ -98,8 +109,12 @@ def test_an_activation_is_its_equations() -> None:
         field[i], rho[i], z[i] = new, rho[i] + z[i] / 3, z[i] / 3
         known[i][i] += 1
         sent[i, int(known[i][i])] = (v, rho[i].copy(), known[i].copy())
-    np.testing.assert_allclose(np.stack([agent.x[0] for agent in simulated.agents]), np.stack(x), atol=1e-12)
-    np.testing.assert_allclose(np.stack([agent.mass[0] * UNIT for agent in simulated.agents]), np.stack(z), atol=1e-12)
+    np.testing.assert_allclose(
+        np.stack([agent.x[0] for agent in simulated.agents]), np.stack(x), atol=1e-12
+    )
+    np.testing.assert_allclose(
+        np.stack([agent.mass[0] * UNIT for agent in simulated.agents]), np.stack(z), atol=1e-12
+    )
 
 
 @pytest.mark.slow
@@ -126,10 +141,13 @@ def test_counters_that_wrap_give_the_same_bits() -> None:
 
 
 def shuffled(used: list[Index], seed: int) -> Iterator[Activation]:
-    """The activations of logs in a random order in which every message that is used has been sent."""
+    """The activations of logs in a random order in which every message that is used has been
+    sent."""
     rng, done = np.random.default_rng(seed), [0] * N
     while left := [i for i in range(N) if done[i] < len(used[i])]:
-        i = int(rng.choice([i for i in left if all(used[i][done[i]] <= np.take(done, GRAPH.ins[i]))]))
+        i = int(
+            rng.choice([i for i in left if all(used[i][done[i]] <= np.take(done, GRAPH.ins[i]))])
+        )
         yield i, used[i][done[i]].tolist()
         done[i] += 1
 
@@ -138,7 +156,10 @@ def shuffled(used: list[Index], seed: int) -> Iterator[Activation]:
 def test_a_log_repeats_the_run_in_any_order_that_it_allows() -> None:
     live = run(simulation(), 1500)
     counts = [agent.version for agent in live.agents]
-    used = [decoded(bytes(log), counts[i], 2, [counts[j] for j in GRAPH.ins[i]]) for i, log in enumerate(live.logs)]
+    used = [
+        decoded(bytes(log), counts[i], 2, [counts[j] for j in GRAPH.ins[i]])
+        for i, log in enumerate(live.logs)
+    ]
     orders = (partial(repeated, GRAPH, used), *(partial(shuffled, used, seed) for seed in (0, 1)))
     for order in orders:
         again = run(Simulation(agents(), order, counts), 1500)
@@ -152,7 +173,11 @@ def test_a_log_has_versions_that_were_sent_and_never_fall() -> None:
     rows = [[0, 1], [254, 2], [254, 260], [261, 2**39]]
     log = np.array(rows).astype("<i8").tobytes()
     np.testing.assert_array_equal(decoded(log, 4, 2, [261, 2**40]), rows)
-    for wrong, activations, last in ((log, 4, [260, 2**40]), (log, 5, [261, 2**40]), (log[16:] + log[:16], 4, [261, 2**40])):
+    for wrong, activations, last in (
+        (log, 4, [260, 2**40]),
+        (log, 5, [261, 2**40]),
+        (log[16:] + log[:16], 4, [261, 2**40]),
+    ):
         with pytest.raises(ValueError, match=r"cannot be|never sent"):
             decoded(wrong, activations, 2, last)
 
@@ -185,7 +210,8 @@ def test_agents_go_on_from_checkpoints_of_different_times() -> None:
 
 
 def test_versions_rise_beyond_those_in_anybodys_checkpoint() -> None:
-    """Agent 1 falls back beyond messages that its neighbours have used: its next one is newer than these."""
+    """Agent 1 falls back beyond messages that its neighbours have used: its next one is newer than
+    these."""
     simulated = run(simulation(), 100)
     early = simulated.agents[1].checkpoint()
     saved = [agent.checkpoint() for agent in run(simulated, 1000).agents]
@@ -198,13 +224,20 @@ def test_versions_rise_beyond_those_in_anybodys_checkpoint() -> None:
 
 
 @pytest.mark.ranks
-def test_ranks_go_on_from_an_agents_checkpoint_that_is_much_older_than_the_others(tmp_path: Path) -> None:
-    words = f"{WORDS} --samples 40 --gap 0.5 --agents 4 --activations 100 --end-tolerance 1e-9 --checkpoint-every 100"
+def test_ranks_go_on_from_an_agents_checkpoint_that_is_much_older_than_the_others(
+    tmp_path: Path,
+) -> None:
+    words = (
+        f"{WORDS} --samples 40 --gap 0.5 --agents 4 --activations 100 --end-tolerance 1e-9 "
+        "--checkpoint-every 100"
+    )
     assert main(["run", *words.split(), "--out", str(tmp_path / "run")]) == 0
     settings = Command([*words.split(), "--out", str(tmp_path / "run")]).resolve()
     problem = settings.problem.problem(settings.run.agents, settings.run.seed)
     start = tmp_path / "run/checkpoints/000000100"
-    for state in do.iterate(problem, settings.algorithm, "ring", seed=settings.run.seed, channel="loss:p=0.3"):
+    for state in do.iterate(
+        problem, settings.algorithm, "ring", seed=settings.run.seed, channel="loss:p=0.3"
+    ):
         if state.k == 100:
             write_agent(start / "agents", state.agents.agents[0])
         if state.k == 2000:
@@ -230,7 +263,11 @@ def test_damaged_checkpoints_of_agents_are_refused(tmp_path: Path) -> None:
 
     def signed(words: Any) -> bytes:
         changed: bytes = words.tobytes()
-        return json.dumps({**facts, "sha256": hashlib.sha256(changed).hexdigest()}).encode() + b"\n" + changed
+        return (
+            json.dumps({**facts, "sha256": hashlib.sha256(changed).hexdigest()}).encode()
+            + b"\n"
+            + changed
+        )
 
     for content, words in {
         b"": "no checkpoint",
@@ -244,7 +281,8 @@ def test_damaged_checkpoints_of_agents_are_refused(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(ValueError, match=words):
             read_agent(tmp_path, agents()[1])
-    for place, value in ((0, -1), (2, np.float64(np.nan).view(np.int64)), (2 + D * R, 7)):  # the version, a point, a mass
+    # the version, a point, a mass
+    for place, value in ((0, -1), (2, np.float64(np.nan).view(np.int64)), (2 + D * R, 7)):
         damaged = np.frombuffer(body, np.int64).copy()
         damaged[place] = value
         path.write_bytes(signed(damaged))
@@ -256,7 +294,9 @@ def test_damaged_checkpoints_of_agents_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_in_one_process_goes_on_with_the_same_bits(tmp_path: Path) -> None:
-    method = do.AsynchronousDRFGT(activations=2000, delay=2.0, slow_agents=1, log=str(tmp_path / "log"))
+    method = do.AsynchronousDRFGT(
+        activations=2000, delay=2.0, slow_agents=1, log=str(tmp_path / "log")
+    )
     solve = partial(do.solve, PROBLEM, W="ring", channel="loss:p=0.2", record_every=500)
     whole = solve(method)
     log = (tmp_path / "log").read_bytes()
@@ -271,7 +311,10 @@ def test_a_run_in_one_process_goes_on_with_the_same_bits(tmp_path: Path) -> None
 @pytest.mark.slow
 @pytest.mark.ranks
 def test_a_job_whose_rank_is_killed_goes_on_from_its_agents_own_checkpoints(tmp_path: Path) -> None:
-    words = f"{WORDS} --samples 40 --gap 0.5 --agents 6 --activations 400000 --end-tolerance 1e-9 --checkpoint-every 300"
+    words = (
+        f"{WORDS} --samples 40 --gap 0.5 --agents 6 --activations 400000 --end-tolerance 1e-9 "
+        "--checkpoint-every 300"
+    )
     own = tmp_path / "run/checkpoints/000000000/agents"
     last = own / "agent-00004"
 
@@ -284,13 +327,20 @@ def test_a_job_whose_rank_is_killed_goes_on_from_its_agents_own_checkpoints(tmp_
         until(lambda: len(counts()) == 6 and min(counts()) > 50, process=job.process)
         os.kill(job.ranks()[1], signal.SIGKILL)
 
-    job = run_ranks(3, ["-m", "decentorth", "run", *words.split(), "--out", str(tmp_path / "run")], meanwhile=kill)
+    job = run_ranks(
+        3,
+        ["-m", "decentorth", "run", *words.split(), "--out", str(tmp_path / "run")],
+        meanwhile=kill,
+    )
     assert job.returncode != 0, job.report()
     before = counts()
     assert before[4] > 50
     assert last.exists()
     for ranks in (0, 3):  # in one process, then on ranks, from the same files
-        words = f"--resume {tmp_path / 'run'} --out {tmp_path / str(ranks)} --activations 40000 --record-every 1000"
+        words = (
+            f"--resume {tmp_path / 'run'} --out {tmp_path / str(ranks)} --activations 40000 "
+            "--record-every 1000"
+        )
         words += " --relative-gradient-tolerance 1e-9" if ranks == 0 else ""
         job = run_ranks(ranks, ["-m", "decentorth", "run", *words.split()])
         assert job.returncode == 0, job.report()
@@ -302,22 +352,38 @@ def test_a_job_whose_rank_is_killed_goes_on_from_its_agents_own_checkpoints(tmp_
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     path = tmp_path / "run.log"
-    assert main(["run", *f"{WORDS} --samples 20 --agents 4 --activations 400 --delay 2 --log".split(), str(path)]) == 0
+    assert (
+        main(
+            [
+                "run",
+                *f"{WORDS} --samples 20 --agents 4 --activations 400 --delay 2 --log".split(),
+                str(path),
+            ]
+        )
+        == 0
+    )
     return path
 
 
 @pytest.mark.slow
 def test_the_command_replays_a_log(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(log)]) == 0
-    assert f"iterates_sha256 {read(log).header['iterates_sha256']}, as in the log" in capsys.readouterr().out
+    assert (
+        f"iterates_sha256 {read(log).header['iterates_sha256']}, as in the log"
+        in capsys.readouterr().out
+    )
     header, _, body = log.read_bytes().partition(b"\n")
     facts = json.loads(header)
-    log.write_bytes(json.dumps({**facts, "settings": {**facts["settings"], "seed": 1}}).encode() + b"\n" + body)
+    log.write_bytes(
+        json.dumps({**facts, "settings": {**facts["settings"], "seed": 1}}).encode() + b"\n" + body
+    )
     assert main(["replay", str(log)]) == 1
     assert "the iterates differ" in capsys.readouterr().err
 
 
-def test_damaged_logs_are_refused_in_one_line(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_logs_are_refused_in_one_line(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     header, _, body = log.read_bytes().partition(b"\n")
     facts = json.loads(header)
 
@@ -339,7 +405,11 @@ def test_damaged_logs_are_refused_in_one_line(log: Path, capsys: pytest.CaptureF
         "more activations than bytes": with_(activations=[10**30, *facts["activations"][1:]]),
         "huge sizes": with_(bytes=[2**62] * 4),
         "negative": with_(bytes=[-1, *facts["bytes"][1:]]),
-        "waits for ever": header.replace(facts["sha256"].encode(), hashlib.sha256(later).hexdigest().encode()) + b"\n" + later,
+        "waits for ever": header.replace(
+            facts["sha256"].encode(), hashlib.sha256(later).hexdigest().encode()
+        )
+        + b"\n"
+        + later,
         "no settings": with_(settings={}),
         "wrong settings": set_to(rank={"a": 1}),
         "a plugin": set_to(plugin=["/tmp/evil.py"]),
@@ -354,7 +424,9 @@ def test_damaged_logs_are_refused_in_one_line(log: Path, capsys: pytest.CaptureF
         assert said.err.count("\n") == 1, name
 
 
-def test_settings_that_do_not_apply_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_that_do_not_apply_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ["run", "--problem", "pca", "--data", "synthetic", "--algorithm", "asynchronous_drfgt"]
     (tmp_path / "mine.txt").write_text("not a log\n")
     for wrong, part in {
@@ -371,7 +443,8 @@ def test_settings_that_do_not_apply_are_refused(tmp_path: Path, capsys: pytest.C
         "--local-tolerance 1e-3": "give --end-tolerance",
         "--on-rank-loss shrink": "give restart",
         "--on-rank-loss restart": "needs the agents' checkpoints",
-        f"--on-rank-loss restart --checkpoint-every 5 --out {tmp_path / 'x'} --log {tmp_path / 'y'}": "drop one of them",
+        f"--on-rank-loss restart --checkpoint-every 5 --out {tmp_path / 'x'} --log "
+        f"{tmp_path / 'y'}": "drop one of them",
     }.items():
         assert main([*words, *wrong.split(), "--activations", "10"]) == 2, wrong
         assert part in capsys.readouterr().err, wrong
@@ -379,7 +452,9 @@ def test_settings_that_do_not_apply_are_refused(tmp_path: Path, capsys: pytest.C
 
 @pytest.mark.slow
 def test_python_runs_replays_and_agrees_on_the_end(tmp_path: Path) -> None:
-    method = do.AsynchronousDRFGT(step_size=0.3, activations=30_000, end_tolerance=1e-3, log=str(tmp_path / "log"), delay=1.0)
+    method = do.AsynchronousDRFGT(
+        step_size=0.3, activations=30_000, end_tolerance=1e-3, log=str(tmp_path / "log"), delay=1.0
+    )
     W = tp.metropolis_weights(tp.ring(N))
     first = do.solve(PROBLEM, method, W, channel="loss:p=0.2", rows=5)
     assert first.status == "converged"
@@ -396,7 +471,8 @@ def test_python_runs_replays_and_agrees_on_the_end(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_automatic_steps_bear_the_rotation_of_a_directed_ring() -> None:
-    """Its eigenvalues are complex: with the step and the penalty of undirected graphs this run diverges."""
+    """Its eigenvalues are complex: with the step and the penalty of undirected graphs this run
+    diverges."""
     method = do.AsynchronousDRFGT(activations=5000, slow_agents=1)
     found = do.solve(pca(0), method, "directed_ring", channel="loss:p=0.3", rows=2)
     gradient_norm = found.history["gradient_norm"]
@@ -406,7 +482,8 @@ def test_automatic_steps_bear_the_rotation_of_a_directed_ring() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("problem", ["pca", "procrustes"])
 def test_losses_delays_and_a_straggler_leave_a_straight_line_to_the_limit(problem: str) -> None:
-    """30 % one-way loss, delays of up to three periods, an agent ten times slower: one seed of the benchmark's table."""
+    """30 % one-way loss, delays of up to three periods, an agent ten times slower: one seed of the
+    benchmark's table."""
     found = trial(problem, 3.0, 0)
     assert found.converged
     assert found.straight > 0.98

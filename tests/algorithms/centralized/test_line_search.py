@@ -1,4 +1,5 @@
-"""Conjugate gradients and L-BFGS against dense formulas, the conditions of their line search, and answers known from SciPy."""
+"""Conjugate gradients and L-BFGS against dense formulas, the conditions of their line search, and
+answers known from SciPy."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ from tests.support import generalized
 from tests.support.generalized import pencil
 from tests.support.problems import pca, point, procrustes, relative
 
-methods = pytest.mark.parametrize("method", [ConjugateGradients(), LBFGS(memory=3)], ids=["conjugate_gradients", "lbfgs"])
+methods = pytest.mark.parametrize(
+    "method", [ConjugateGradients(), LBFGS(memory=3)], ids=["conjugate_gradients", "lbfgs"]
+)
 
 
 def states(run: Run, iterations: int) -> list[Any]:
@@ -31,14 +34,24 @@ def states(run: Run, iterations: int) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("method", "reference"), [(ConjugateGradients(), naive.conjugate_gradients), (LBFGS(memory=3), partial(naive.lbfgs, memory=3))]
+    ("method", "reference"),
+    [
+        (ConjugateGradients(), naive.conjugate_gradients),
+        (LBFGS(memory=3), partial(naive.lbfgs, memory=3)),
+    ],
 )
-def test_iterates_are_those_of_the_formulas(method: Any, reference: Callable[..., list[Array]]) -> None:
+def test_iterates_are_those_of_the_formulas(
+    method: Any, reference: Callable[..., list[Array]]
+) -> None:
     """With the steps that the line search found; a third of the pairs are forgotten."""
     problem = procrustes(rows=(20,)).problem
     x0 = point(problem, 2)
     found = states(set_up(problem, method, x0=x0), 9)
-    expected = reference(lambda x: problem.gradient(x[None])[0], x0, [float(state.step_size[0]) for state in found[1:]])
+    expected = reference(
+        lambda x: problem.gradient(x[None])[0],
+        x0,
+        [float(state.step_size[0]) for state in found[1:]],
+    )
     for state, x in zip(found, expected, strict=True):
         assert relative(state.x[0], x) < 1e-7
     assert relative(found[-1].x[0], x0) > 0.1
@@ -52,20 +65,33 @@ def test_every_step_satisfies_the_wolfe_conditions(method: Any) -> None:
     found = states(set_up(problem, method, x0=point(problem, 2)), 20)
     for old, new in pairwise(found):
         d = old.tangent[0]
-        field = [naive.tangent_projection(state.x[0], problem.gradient(state.x)[0]) for state in (old, new)]
-        start, slope = np.sum(field[0] * d), np.sum(field[1] * naive.tangent_projection(new.x[0], d))
+        field = [
+            naive.tangent_projection(state.x[0], problem.gradient(state.x)[0])
+            for state in (old, new)
+        ]
+        start, slope = (
+            np.sum(field[0] * d),
+            np.sum(field[1] * naive.tangent_projection(new.x[0], d)),
+        )
         rise = problem.value(new.x)[0] - problem.value(old.x)[0]
         assert start < 0.0
-        assert rise <= line_search.DELTA * new.step_size[0] * start + 1e-12 * abs(problem.value(old.x)[0])
+        assert rise <= line_search.DELTA * new.step_size[0] * start + 1e-12 * abs(
+            problem.value(old.x)[0]
+        )
         assert abs(slope) <= sigma * abs(start) * (1 + 1e-9)
 
 
 @methods
 @pytest.mark.parametrize(
-    "make", [lambda: procrustes(rows=(20,)).problem, lambda: pca(rows=(20,)).problem], ids=["procrustes", "pca"]
+    "make",
+    [lambda: procrustes(rows=(20,)).problem, lambda: pca(rows=(20,)).problem],
+    ids=["procrustes", "pca"],
 )
-def test_products_that_are_carried_along_give_the_gradients(method: Any, make: Callable[[], Any]) -> None:
-    """One product for each iteration, whatever the trials, and two at the start; just before gradients are made anew."""
+def test_products_that_are_carried_along_give_the_gradients(
+    method: Any, make: Callable[[], Any]
+) -> None:
+    """One product for each iteration, whatever the trials, and two at the start; just before
+    gradients are made anew."""
     problem = make()
     last = states(set_up(problem, method, x0=point(problem, 2)), REFRESHED - 1)[-1]
     assert last.gradients == REFRESHED
@@ -74,7 +100,8 @@ def test_products_that_are_carried_along_give_the_gradients(method: Any, make: C
 
 
 def test_the_first_trial_on_a_product_of_sets_is_newtons() -> None:
-    """The step to the minimiser of the quadratic with phi's slope and curvature, from differences of values."""
+    """The step to the minimiser of the quadratic with phi's slope and curvature, from differences
+    of values."""
     rng = np.random.default_rng(4)
     problem = CCA([rng.standard_normal((60, 6))], [rng.standard_normal((60, 4))], 2)
     view: Any = line_search.viewed(problem)
@@ -93,10 +120,13 @@ def test_the_first_trial_on_a_product_of_sets_is_newtons() -> None:
 
 @methods
 def test_whitened_variables_give_the_iterates_of_the_metric_of_b(method: Any) -> None:
-    """A sparse B is not whitened: the same iterates from solves with B and products that are carried along."""
+    """A sparse B is not whitened: the same iterates from solves with B and products that are
+    carried along."""
     A, B = pencil(12, 30.0)
     x0 = GEVP(A, B, 3).start(1)
-    dense, sparse = [solve(GEVP(A, one, 3), method, x0=x0, iterations=12, rows=2) for one in (B, csr_array(B))]
+    dense, sparse = [
+        solve(GEVP(A, one, 3), method, x0=x0, iterations=12, rows=2) for one in (B, csr_array(B))
+    ]
     assert relative(dense.x[0], sparse.x[0]) < 1e-6
     assert relative(dense.x[0], x0) > 0.1
     assert dense.row.values["feasibility"] < 1e-13
@@ -106,9 +136,14 @@ def test_whitened_variables_give_the_iterates_of_the_metric_of_b(method: Any) ->
 @methods
 @pytest.mark.parametrize("kind", ["dense", "sparse", "values"])
 def test_generalized_eigenvectors(method: Any, kind: str) -> None:
-    """Condition 100, to 1e-12 of scipy's least value, also where values are those of an unknown function."""
+    """Condition 100, to 1e-12 of scipy's least value, also where values are those of an unknown
+    function."""
     A, B = pencil(40)
-    problem: Any = GEVP(A, csr_array(B) if kind == "sparse" else B, 4) if kind != "values" else generalized.gevp(40, 4)
+    problem: Any = (
+        GEVP(A, csr_array(B) if kind == "sparse" else B, 4)
+        if kind != "values"
+        else generalized.gevp(40, 4)
+    )
     A = problem.A if kind == "values" else A
     least = -0.5 * float(scipy.linalg.eigh(A, B, eigvals_only=True)[-4:].sum())
     result = solve(problem, method, iterations=150, rows=2, seed=3)

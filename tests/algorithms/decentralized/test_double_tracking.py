@@ -1,4 +1,5 @@
-"""Methods for constraints that are themselves distributed: each agent knows its own B_i of x^T ((1/n) sum_i B_i) x = I."""
+"""Methods for constraints that are themselves distributed: each agent knows its own B_i of x^T
+((1/n) sum_i B_i) x = I."""
 
 from __future__ import annotations
 
@@ -11,8 +12,16 @@ import pytest
 
 import topologies as tp
 from decentorth import CDADT, GeneralizedDRFGT, solve
-from decentorth.algorithms.decentralized.double_tracking import DoubleTracking, DoubleTrackingState, heavy_ball_limit
-from decentorth.algorithms.decentralized.preconditioning import Preconditioner, preconditioner, probe
+from decentorth.algorithms.decentralized.double_tracking import (
+    DoubleTracking,
+    DoubleTrackingState,
+    heavy_ball_limit,
+)
+from decentorth.algorithms.decentralized.preconditioning import (
+    Preconditioner,
+    preconditioner,
+    probe,
+)
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import CCASettings
@@ -25,9 +34,14 @@ from tests.support.distributed import OwnMatrices, own_pencils, own_views
 from tests.support.networks import Recording
 from tests.support.problems import GRAPHS, relative, stack
 
-METHODS: dict[reference.Method, DoubleTracking] = {"dissolving": CDADT(), "psi-br": GeneralizedDRFGT()}
+METHODS: dict[reference.Method, DoubleTracking] = {
+    "dissolving": CDADT(),
+    "psi-br": GeneralizedDRFGT(),
+}
 PROBLEMS: dict[str, Callable[[], OwnMatrices]] = {"pencils": own_pencils, "views": own_views}
-both = pytest.mark.parametrize("method", [CDADT(), GeneralizedDRFGT()], ids=lambda method: type(method).__name__)
+both = pytest.mark.parametrize(
+    "method", [CDADT(), GeneralizedDRFGT()], ids=lambda method: type(method).__name__
+)
 STREAMS = CounterStreams(3, slice(0, 5))
 every_problem = pytest.mark.parametrize("name", PROBLEMS)
 
@@ -50,8 +64,11 @@ def dense(problem: OwnMatrices, state: DoubleTrackingState) -> list[Array]:
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("kind", METHODS)
 @every_problem
-def test_iterations_are_their_formulas(name: str, kind: reference.Method, graph: str, momentum: float) -> None:
-    """Steps, penalties and preconditioners differ from agent to agent, which shows whose is taken."""
+def test_iterations_are_their_formulas(
+    name: str, kind: reference.Method, graph: str, momentum: float
+) -> None:
+    """Steps, penalties and preconditioners differ from agent to agent, which shows whose is
+    taken."""
     problem, W = PROBLEMS[name](), GRAPHS[graph](5)
     unequal = np.linspace(0.5, 1.0, problem.n_agents)
     method, network = replace(METHODS[kind], momentum=momentum), Network(W)
@@ -85,17 +102,22 @@ def test_iterations_are_their_formulas(name: str, kind: reference.Method, graph:
 
 
 def test_the_dissolving_field_is_the_gradient_of_the_penalty_function() -> None:
-    """Central differences of h at agreement: g the gradient of f at A(x), d = B x; at a point far from the set."""
+    """Central differences of h at agreement: g the gradient of f at A(x), d = B x; at a point far
+    from the set."""
     rng = np.random.default_rng(0)
     A, B = (matrix @ matrix.T / 6 for matrix in rng.standard_normal((2, 6, 6)))
     x, beta = 0.5 * rng.standard_normal((6, 2)), 1.3
     found = reference.field("dissolving", beta, x, -A @ reference.dissolve(x, B @ x), B @ x)
     for v in rng.standard_normal((12, 6, 2)):
         h = [
-            reference.penalty_function(lambda y: -float(np.trace(y.T @ A @ y)) / 2, B, beta, x + t * 1e-3 * v)
+            reference.penalty_function(
+                lambda y: -float(np.trace(y.T @ A @ y)) / 2, B, beta, x + t * 1e-3 * v
+            )
             for t in (1, -1, 2, -2)
         ]
-        assert (8 * (h[0] - h[1]) - (h[2] - h[3])) / (12 * 1e-3) == pytest.approx(float((found * v).sum()), abs=1e-8)
+        assert (8 * (h[0] - h[1]) - (h[2] - h[3])) / (12 * 1e-3) == pytest.approx(
+            float((found * v).sum()), abs=1e-8
+        )
 
 
 @pytest.mark.parametrize("kind", METHODS)
@@ -108,14 +130,19 @@ def test_means_of_the_trackers_are_the_means(name: str, kind: reference.Method) 
     for _ in range(300):
         state = method.step(problem, network, STREAMS, state)
     products = problem.B @ state.x
-    assert norm(naive.mean(state.product_tracker) - naive.mean(products)) < 1e-12 * np.mean([norm(one) for one in products])
+    assert norm(naive.mean(state.product_tracker) - naive.mean(products)) < 1e-12 * np.mean(
+        [norm(one) for one in products]
+    )
     np.testing.assert_allclose(state.product, products, atol=1e-12)
 
 
 @both
 @every_problem
-def test_any_matrix_of_full_rank_becomes_a_feasible_start(name: str, method: DoubleTracking) -> None:
-    """Far from the set, scaled by 1e3 and 1e-3: the polar factor in the metric of B, which no agent knows."""
+def test_any_matrix_of_full_rank_becomes_a_feasible_start(
+    name: str, method: DoubleTracking
+) -> None:
+    """Far from the set, scaled by 1e3 and 1e-3: the polar factor in the metric of B, which no agent
+    knows."""
     problem = PROBLEMS[name]()
     x0 = gaussian(problem.shape)
     expected = problem.constraint.project(x0[None])[0]
@@ -136,22 +163,29 @@ INVERSES: dict[Any, Callable[[Array, Array], Any]] = {
 @pytest.mark.parametrize("kind", INVERSES)
 @every_problem
 def test_agents_agree_on_the_preconditioner_of_the_mean(name: str, kind: Any) -> None:
-    """Each agent's P is, to 1e-6, what the formula makes of the mean of the B_i; covariance gives the inverse."""
+    """Each agent's P is, to 1e-6, what the formula makes of the mean of the B_i; covariance gives
+    the inverse."""
     problem = PROBLEMS[name]()
     B, expected = naive.mean(problem.B), np.zeros((problem.shape[0],) * 2)
     omega = probe(kind, None, problem.constraint.rows, problem.shape[1], STREAMS)
     for part in problem.constraint.rows:
         expected[part, part] = INVERSES[kind](B[part, part], omega[part])
-    for agent in dense(problem, begun(CDADT(preconditioner=kind), problem, GRAPHS["star"](5), gaussian(problem.shape))):
+    for agent in dense(
+        problem,
+        begun(CDADT(preconditioner=kind), problem, GRAPHS["star"](5), gaussian(problem.shape)),
+    ):
         for part in problem.constraint.rows:
             block = expected[part, part]
-            np.testing.assert_allclose(agent[part, part], block, rtol=0, atol=1e-6 * np.abs(block).max())
+            np.testing.assert_allclose(
+                agent[part, part], block, rtol=0, atol=1e-6 * np.abs(block).max()
+            )
         np.testing.assert_array_equal(agent[expected == 0.0], 0.0)
 
 
 @pytest.mark.parametrize(("columns", "expected"), [(4, 4), (6, 6), (None, 10), (13, 13), (40, 20)])
 def test_a_sketch_takes_the_largest_eigenvalues_away(columns: int | None, expected: int) -> None:
-    """P is positive definite, the condition of P B falls with the columns, and Omega is orthonormal; with all P = B^{-1}."""
+    """P is positive definite, the condition of P B falls with the columns, and Omega is
+    orthonormal; with all P = B^{-1}."""
     rng = np.random.default_rng(4)
     turn = np.linalg.qr(rng.standard_normal((20, 20)))[0]
     B = (turn * np.concatenate((np.geomspace(1e3, 10.0, 6), np.linspace(1.0, 0.5, 14)))) @ turn.T
@@ -169,7 +203,8 @@ def test_a_sketch_takes_the_largest_eigenvalues_away(columns: int | None, expect
 
 
 def test_without_columns_nobody_learns_more_than_a_sketch_of_B() -> None:
-    """The widest array that an agent ever sends beside its points has p + s + 1 columns; with the covariance it has all."""
+    """The widest array that an agent ever sends beside its points has p + s + 1 columns; with the
+    covariance it has all."""
     problem = own_views(orders=(12, 10))
     for kind, widest in (("sketch", 2 + 5 + 1), ("diagonal", 2 + 1), ("covariance", 2 + 12 + 1)):
         method = CDADT(preconditioner=kind)  # type: ignore[arg-type]  # one of the choices
@@ -177,12 +212,20 @@ def test_without_columns_nobody_learns_more_than_a_sketch_of_B() -> None:
         state = method.init(problem, network, STREAMS, stack(gaussian(problem.shape), 5))
         for _ in range(3):
             state = method.step(problem, network, STREAMS, state)
-        widths = [array[0].size / problem.shape[0] for exchange in network.exchanges for array in exchange.given]
+        widths = [
+            array[0].size / problem.shape[0]
+            for exchange in network.exchanges
+            for array in exchange.given
+        ]
         assert max(widths) == max(widest, 2 * 2)
 
 
 VARIANTS = [
-    *[kind(preconditioner=name) for kind in (CDADT, GeneralizedDRFGT) for name in ("sketch", "diagonal", "covariance", "none")],
+    *[
+        kind(preconditioner=name)
+        for kind in (CDADT, GeneralizedDRFGT)
+        for name in ("sketch", "diagonal", "covariance", "none")
+    ],
     CDADT(momentum=0.0),
     GeneralizedDRFGT(momentum=0.0),
 ]
@@ -192,13 +235,26 @@ VARIANTS = [
 @pytest.mark.parametrize(
     ("method", "graph"),
     list(zip(VARIANTS, [*GRAPHS, *GRAPHS], strict=True)),
-    ids=lambda one: one if isinstance(one, str) else f"{type(one).__name__}-{one.preconditioner}-{one.momentum:g}",
+    ids=lambda one: (
+        one
+        if isinstance(one, str)
+        else f"{type(one).__name__}-{one.preconditioner}-{one.momentum:g}"
+    ),
 )
 def test_automatic_steps_find_the_leading_eigenvectors(method: DoubleTracking, graph: str) -> None:
-    """From any matrix, on any graph, to rounding; what is measured needs no answer but says the same."""
+    """From any matrix, on any graph, to rounding; what is measured needs no answer but says the
+    same."""
     problem = own_pencils()
     done = GradientNorm(1e-10) & Feasibility(1e-10)
-    result = solve(problem, method, GRAPHS[graph](5), x0=gaussian(problem.shape), iterations=12000, record_every=200, stopping=done)
+    result = solve(
+        problem,
+        method,
+        GRAPHS[graph](5),
+        x0=gaussian(problem.shape),
+        iterations=12000,
+        record_every=200,
+        stopping=done,
+    )
     assert result.status == "converged"
     B, answer = naive.mean(problem.B), problem.optimum()
     for x in result.x:
@@ -207,32 +263,49 @@ def test_automatic_steps_find_the_leading_eigenvectors(method: DoubleTracking, g
 
 def test_given_numbers_are_taken_and_nothing_is_measured_for_them() -> None:
     problem, network = own_pencils(), Network(GRAPHS["ring"](5))
-    state = CDADT(step_size=0.01, penalty=3.0).init(problem, network, STREAMS, stack(gaussian(problem.shape), 5))
+    state = CDADT(step_size=0.01, penalty=3.0).init(
+        problem, network, STREAMS, stack(gaussian(problem.shape), 5)
+    )
     np.testing.assert_array_equal(state.step_size, 0.01)
     np.testing.assert_array_equal(state.penalty, 3.0)
     assert state.gradients == 2
     automatic = Network(GRAPHS["ring"](5))
-    assert CDADT().init(problem, automatic, STREAMS, stack(gaussian(problem.shape), 5)).gradients > 2
+    assert (
+        CDADT().init(problem, automatic, STREAMS, stack(gaussian(problem.shape), 5)).gradients > 2
+    )
     assert automatic.rounds > network.rounds
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("method", "iterations"), [(CDADT(), 2400), (GeneralizedDRFGT(preconditioner="covariance"), 1400)], ids=["CDADT", "psi-br"]
+    ("method", "iterations"),
+    [(CDADT(), 2400), (GeneralizedDRFGT(preconditioner="covariance"), 1400)],
+    ids=["CDADT", "psi-br"],
 )
 def test_correlations_of_the_digits_by_label(method: DoubleTracking, iterations: int) -> None:
-    """All five pooled canonical correlations to 1e-6, by automatic steps, on a ring of ten agents who see one digit each."""
+    """All five pooled canonical correlations to 1e-6, by automatic steps, on a ring of ten agents
+    who see one digit each."""
     problem = CCASettings(partition="by-label").problem(10, 0)
-    result = solve(problem, method, tp.metropolis_weights(tp.ring(10)), x0=gaussian((56, 5)), iterations=iterations, rows=2)
+    result = solve(
+        problem,
+        method,
+        tp.metropolis_weights(tp.ring(10)),
+        x0=gaussian((56, 5)),
+        iterations=iterations,
+        rows=2,
+    )
     xhat = result.problem.constraint.project(result.x.mean(axis=0)[None])[0]
-    np.testing.assert_allclose(result.problem.correlations(xhat), result.problem.optimum.correlations[:5], atol=1e-6)
+    np.testing.assert_allclose(
+        result.problem.correlations(xhat), result.problem.optimum.correlations[:5], atol=1e-6
+    )
     assert result.row.values["error"] < 1e-6
     assert result.row.values["feasibility"] < 2e-3
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
 def test_the_heavy_ball_limit_is_where_the_iteration_becomes_unstable(momentum: float) -> None:
-    """(1)-(3) of alike agents in an eigenvector of W and one of the curvature: (x, previous x, g) is multiplied by this matrix."""
+    """(1)-(3) of alike agents in an eigenvector of W and one of the curvature: (x, previous x, g)
+    is multiplied by this matrix."""
 
     def radius(w: float, step: float) -> float:
         moved = [w + momentum, -momentum, -w * step]

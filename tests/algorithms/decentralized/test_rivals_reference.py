@@ -11,7 +11,20 @@ import numpy as np
 import pytest
 
 import topologies as tp
-from decentorth.algorithms import DESTINY, DGD, DPRGD, DPRGT, DRFGT, DRGTA, DRSGD, DRSM, REXTRA, RFEXTRA, DeEPCA, GradientTracking
+from decentorth.algorithms import (
+    DESTINY,
+    DGD,
+    DPRGD,
+    DPRGT,
+    DRFGT,
+    DRGTA,
+    DRSGD,
+    DRSM,
+    REXTRA,
+    RFEXTRA,
+    DeEPCA,
+    GradientTracking,
+)
 from decentorth.algorithms.common.automatic_steps import Order
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
@@ -50,21 +63,31 @@ class Rival:
         return self.name
 
 
-def alike(name: str, method: Any, reference: Any, penalty: float | None = None, **settings: Any) -> Rival:
+def alike(
+    name: str, method: Any, reference: Any, penalty: float | None = None, **settings: Any
+) -> Rival:
     """Both with settings that have one name."""
-    words = " ".join((name, *map(str, settings.values()), *([] if penalty is None else [f"{penalty:g}"])))
+    words = " ".join(
+        (name, *map(str, settings.values()), *([] if penalty is None else [f"{penalty:g}"]))
+    )
     return Rival(words, partial(method, **settings), partial(reference, **settings), penalty)
 
 
 def several(name: str, method: Any, reference: Any) -> list[Rival]:
     """A method with several rounds of mixing of either kind."""
-    return [Rival(f"{name} {label}", partial(method, **given), reference, None, V) for label, (given, V) in MIXINGS.items()]
+    return [
+        Rival(f"{name} {label}", partial(method, **given), reference, None, V)
+        for label, (given, V) in MIXINGS.items()
+    ]
 
 
 def retracting(name: str, method: Any, reference: Any) -> list[Rival]:
     """A method with every retraction, and with another consensus step."""
     factors = FACTORS.items()
-    own = [Rival(f"{name} {label}", partial(method, retraction=label), partial(reference, retract=R)) for label, R in factors]
+    own = [
+        Rival(f"{name} {label}", partial(method, retraction=label), partial(reference, retract=R))
+        for label, R in factors
+    ]
     return [*own, alike(name, method, reference, consensus_step=0.5)]
 
 
@@ -73,8 +96,16 @@ TRACKED = [
     *several("drgta", DRGTA, rivals.drgta),
     *retracting("drgta", DRGTA, rivals.drgta),
     *several("dprgt", DPRGT, rivals.dprgt),
-    *(alike("destiny", DESTINY, rivals.destiny, 0.1, variant=v, order=o) for v in get_args(Variant) for o in ORDERS),
-    *(alike("tracking", GradientTracking, rivals.gradient_tracking, p, order=o) for p in (0.0, 0.1) for o in ORDERS),
+    *(
+        alike("destiny", DESTINY, rivals.destiny, 0.1, variant=v, order=o)
+        for v in get_args(Variant)
+        for o in ORDERS
+    ),
+    *(
+        alike("tracking", GradientTracking, rivals.gradient_tracking, p, order=o)
+        for p in (0.0, 0.1)
+        for o in ORDERS
+    ),
 ]
 UNTRACKED = [
     *several("drsgd", DRSGD, rivals.drsgd),
@@ -107,11 +138,23 @@ def agree(state: Any, expected: Trajectory, x0: Array, tracked: bool) -> None:
         assert relative(state.tracker, expected.tracker[-1]) < 1e-12
 
 
-def compare(rival: Rival, case: Case, graph: str, a: float, steps: Any, gradients: rivals.Gradients, **given: Any) -> None:
+def compare(
+    rival: Rival,
+    case: Case,
+    graph: str,
+    a: float,
+    steps: Any,
+    gradients: rivals.Gradients,
+    **given: Any,
+) -> None:
     W, x0 = GRAPHS[graph](N), point(case.problem)
     penalty = {} if rival.penalty is None else {"penalty": rival.penalty / a}
-    expected = rival.reference(gradients, rival.mixing(W.toarray()), x0, steps, ITERATIONS, **penalty)
-    agree(final(case.problem, rival.method(**penalty, **given), W, x0), expected, x0, rival in TRACKED)
+    expected = rival.reference(
+        gradients, rival.mixing(W.toarray()), x0, steps, ITERATIONS, **penalty
+    )
+    agree(
+        final(case.problem, rival.method(**penalty, **given), W, x0), expected, x0, rival in TRACKED
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -127,7 +170,15 @@ def test_a_constant_step(rival: Rival, name: str) -> None:
 def test_steps_that_shrink(rival: Rival, name: str) -> None:
     case = CASES[name]()
     a, gradients = step_for(case, 0.2), rivals.full(case.gradients)
-    compare(rival, case, "erdos-renyi", a, lambda k: a / (k + 1) ** 0.5, gradients, step_size=f"diminishing:initial={a}")
+    compare(
+        rival,
+        case,
+        "erdos-renyi",
+        a,
+        lambda k: a / (k + 1) ** 0.5,
+        gradients,
+        step_size=f"diminishing:initial={a}",
+    )
 
 
 def data(gradient: Gradient) -> tuple[Array, ...]:
@@ -137,7 +188,8 @@ def data(gradient: Gradient) -> tuple[Array, ...]:
 
 
 def batch_gradient(gradient: Gradient, batch: Index, x: Array) -> Array:
-    """From the samples ``batch`` of one agent; a sum of squares is scaled up to all samples, as a mean need not be."""
+    """From the samples ``batch`` of one agent; a sum of squares is scaled up to all samples, as a
+    mean need not be."""
     a, *b = data(gradient)
     if not b:
         return naive.pca_gradient(a[batch], x)
@@ -147,10 +199,17 @@ def batch_gradient(gradient: Gradient, batch: Index, x: Array) -> Array:
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("rival", [*TRACKED, *UNTRACKED], ids=str)
 def test_mini_batches(rival: Rival, name: str) -> None:
-    """Iteration k goes by the gradients of batch k; a change of field is between those of batches k + 1 and k."""
+    """Iteration k goes by the gradients of batch k; a change of field is between those of batches
+    k + 1 and k."""
     case = CASES[name]()
-    a, counts = step_for(case, 0.05), np.array([len(data(gradient)[0]) for gradient in case.gradients])
-    batches = [CounterStreams(SEED, slice(0, N)).integers("batch", k, 4, counts) for k in range(ITERATIONS + 1)]
+    a, counts = (
+        step_for(case, 0.05),
+        np.array([len(data(gradient)[0]) for gradient in case.gradients]),
+    )
+    batches = [
+        CounterStreams(SEED, slice(0, N)).integers("batch", k, 4, counts)
+        for k in range(ITERATIONS + 1)
+    ]
 
     def gradients(i: int, k: int, x: Array) -> Array:
         return batch_gradient(case.gradients[i], batches[k][i], x)
@@ -172,6 +231,10 @@ def test_deepca(graph: str, rounds: int, chebyshev: bool) -> None:
     expected = rivals.deepca(covariances, mixing, x0, ITERATIONS, "positive")
     state = final(case.problem, DeEPCA(rounds=rounds, chebyshev=chebyshev), W, x0)
     agree(state, expected, x0, True)
-    if rounds == 8 and graph != "slow ring":  # enough rounds for the paper's signs to find the same eigenspace on the way
+    # enough rounds for the paper's signs to find the same eigenspace on the way
+    if rounds == 8 and graph != "slow ring":
         published = rivals.deepca(covariances, mixing, x0, ITERATIONS).x[-1]
-        assert relative(state.x @ state.x.transpose(0, 2, 1), published @ published.transpose(0, 2, 1)) < 1e-12
+        assert (
+            relative(state.x @ state.x.transpose(0, 2, 1), published @ published.transpose(0, 2, 1))
+            < 1e-12
+        )

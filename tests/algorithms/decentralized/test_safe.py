@@ -1,4 +1,5 @@
-"""Safe steps: the region is never left, labels agree soon, and what is left is a run with a good fixed step."""
+"""Safe steps: the region is never left, labels agree soon, and what is left is a run with a good
+fixed step."""
 
 from __future__ import annotations
 
@@ -27,14 +28,18 @@ EPS = 0.5
 
 
 def penalty_share(W: Array, order: Order) -> float:
-    """The product of step and automatic penalty: 0.1, at most a quarter of the limit of gradient tracking on W."""
+    """The product of step and automatic penalty: 0.1, at most a quarter of the limit of gradient
+    tracking on W."""
     w = float(np.linalg.eigvalsh(W)[0])
     slow = (1 + w) ** 2 / 2 if order == "combine-then-adapt" else (1 + w) ** 2 / (2 * w * w)
     return min(0.1, slow / 4) if order == "combine-then-adapt" or w < 0 else 0.1
 
 
-def reference(case: Case, W: Array, x0: Array, step: float, share: float, order: Order, iterations: int) -> Iterator[Any]:
-    """Points, trackers and labels after each iteration; the penalty is ``share / step`` with the halved step."""
+def reference(
+    case: Case, W: Array, x0: Array, step: float, share: float, order: Order, iterations: int
+) -> Iterator[Any]:
+    """Points, trackers and labels after each iteration; the penalty is ``share / step`` with the
+    halved step."""
     n = len(W)
 
     def field(i: int, x: Array, h: int) -> Array:
@@ -52,7 +57,9 @@ def reference(case: Case, W: Array, x0: Array, step: float, share: float, order:
 
     def combine(points: list[Array], i: int) -> Array:
         equals = [j for j in range(n) if j != i and h[i] == h[j]]
-        return (1 - sum(W[i, j] for j in equals)) * points[i] + sum(W[i, j] * points[j] for j in equals)
+        return (1 - sum(W[i, j] for j in equals)) * points[i] + sum(
+            W[i, j] * points[j] for j in equals
+        )
 
     for _ in range(iterations):
         alpha = [step / 2 ** h[i] for i in range(n)]
@@ -67,7 +74,9 @@ def reference(case: Case, W: Array, x0: Array, step: float, share: float, order:
             corrected = [y[i] + new[i] - f[i] for i in range(n)]
             y = [combine(corrected, i) for i in range(n)]
         f = new
-        judged = [max([h[i] + outside(x[i]), *(h[j] for j in range(n) if W[i, j] > 0)]) for i in range(n)]
+        judged = [
+            max([h[i] + outside(x[i]), *(h[j] for j in range(n) if W[i, j] > 0)]) for i in range(n)
+        ]
         for i in range(n):
             if judged[i] > h[i]:
                 x[i], y[i], f[i] = x0, first[i], first[i]
@@ -81,7 +90,9 @@ def test_every_iteration_is_that_of_the_rules(graph: str, order: Order) -> None:
     """Restarts by an agent's own point and by hearsay, at the start and later."""
     case, W = pca(), GRAPHS[graph](5)
     share = penalty_share(W.toarray(), order)
-    run = set_up(case.problem, DRFGT(step_size=30.0, safe=True, order=order), W, comm="serial", seed=7)
+    run = set_up(
+        case.problem, DRFGT(step_size=30.0, safe=True, order=order), W, comm="serial", seed=7
+    )
     states = run.states()
     seen = {tuple(next(states).progress.label)}
     for x, tracker, label in reference(case, W.toarray(), run.x0[0], 30.0, share, order, 60):
@@ -100,7 +111,9 @@ class Watched(NamedTuple):
     outermost: float  # the largest ||x_i^T x_i - I||_F of any agent in any iteration
     changes: list[int]  # iterations in which a label rose
     restarts: int  # the most that any agent made
-    gap: float  # the largest ||mean(y) - mean(Lambda)||_F while all labels agree, relative to mean_i ||Lambda_i(x_0)||
+    # the largest ||mean(y) - mean(Lambda)||_F while all labels agree, relative to mean_i
+    # ||Lambda_i(x_0)||
+    gap: float
     gradient: list[float]  # the gradient norm of f at the projected mean, every 20th iteration
     state: PenalisedState
 
@@ -121,7 +134,9 @@ def watch(run: Run, iterations: int) -> Watched:
         label = state.progress.label.copy()
         if len(set(label)) == 1:
             mean = np.linalg.norm(np.mean(state.tracker - state.field, axis=0))
-            gap = max(gap, float(mean / np.mean(np.linalg.norm(state.progress.start_field, axis=(1, 2)))))
+            gap = max(
+                gap, float(mean / np.mean(np.linalg.norm(state.progress.start_field, axis=(1, 2))))
+            )
         if k % 20 == 0:
             hat = problem.constraint.project(state.x.mean(0)[None])
             g = problem.gradient(np.repeat(hat, len(state.x), axis=0)).mean(0)
@@ -141,16 +156,25 @@ NETWORKS: dict[str, Any] = {
 
 
 def check_as_good(found: Watched, run: Any) -> None:
-    """From the last restart on, the gradient norm falls as in a run that has the settled step and penalty from the beginning."""
+    """From the last restart on, the gradient norm falls as in a run that has the settled step and
+    penalty from the beginning."""
     state, left = found.state, 20 * (len(found.gradient) - 1) - max(found.changes, default=0)
-    settled = replace(run.algorithm, step_size=float(state.step_size[0]), penalty=float(state.penalty[0]), safe=False)
-    fixed = solve(run.problem, settled, run.network.W, x0=run.x0[0], comm="serial", iterations=left, rows=2)
+    settled = replace(
+        run.algorithm,
+        step_size=float(state.step_size[0]),
+        penalty=float(state.penalty[0]),
+        safe=False,
+    )
+    fixed = solve(
+        run.problem, settled, run.network.W, x0=run.x0[0], comm="serial", iterations=left, rows=2
+    )
     assert fixed.row.values["gradient_norm"] < 0.2 * found.gradient[0]
     assert found.gradient[-1] < 1.05 * fixed.row.values["gradient_norm"]
 
 
 def check_settled(found: Watched, run: Any, step: float) -> None:
-    """All agents agree on a step that is the given one halved, and have kept inside and tracked the mean field."""
+    """All agents agree on a step that is the given one halved, and have kept inside and tracked the
+    mean field."""
     state, share = found.state, penalty_share(run.network.W.toarray(), run.algorithm.order)
     assert found.outermost <= EPS
     assert len(set(state.progress.label)) == 1
@@ -161,11 +185,18 @@ def check_settled(found: Watched, run: Any, step: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("network", "times", "order"), [("ring", 1.0, ORDERS[0]), ("star", 10.0, ORDERS[1]), ("erdos-renyi", 1e8, ORDERS[0])]
+    ("network", "times", "order"),
+    [("ring", 1.0, ORDERS[0]), ("star", 10.0, ORDERS[1]), ("erdos-renyi", 1e8, ORDERS[0])],
 )
 def test_the_published_experiment_at_any_step(network: str, times: float, order: Order) -> None:
-    """Nobody ever outside, two restarts at the most, and a gradient norm like that of a run with the settled step alone."""
-    run = set_up(published(), DRFGT(step_size=1e-2 * times, safe=True, eps=EPS, order=order), NETWORKS[network](), comm="serial")
+    """Nobody ever outside, two restarts at the most, and a gradient norm like that of a run with
+    the settled step alone."""
+    run = set_up(
+        published(),
+        DRFGT(step_size=1e-2 * times, safe=True, eps=EPS, order=order),
+        NETWORKS[network](),
+        comm="serial",
+    )
     found = watch(run, 700)
     check_settled(found, run, 1e-2 * times)
     check_as_good(found, run)
@@ -175,8 +206,14 @@ def test_the_published_experiment_at_any_step(network: str, times: float, order:
 
 @pytest.mark.slow
 def test_a_given_penalty_stays() -> None:
-    """Steps 1e8 times too large beside the published penalty: halved until their product is small."""
-    run = set_up(published(), DRFGT(step_size=1e6, penalty=10.0, safe=True), NETWORKS["ring"](), comm="serial")
+    """Steps 1e8 times too large beside the published penalty: halved until their product is
+    small."""
+    run = set_up(
+        published(),
+        DRFGT(step_size=1e6, penalty=10.0, safe=True),
+        NETWORKS["ring"](),
+        comm="serial",
+    )
     found = watch(run, 600)
     assert found.outermost <= EPS
     assert found.restarts <= 3
@@ -188,7 +225,8 @@ def test_a_given_penalty_stays() -> None:
 
 @pytest.mark.slow
 def test_mini_batches() -> None:
-    """f_i(x) = -<mean_s C_is, x>, estimated; whoever starts over, starts with the first estimate."""
+    """f_i(x) = -<mean_s C_is, x>, estimated; whoever starts over, starts with the first
+    estimate."""
     C = np.random.default_rng(2).standard_normal((5, 20, 8, 3)) + 3.0 * np.eye(8, 3)
     problem = FunctionProblem(
         lambda i, x: -float((C[i].mean(0) * x).sum()),
@@ -198,7 +236,9 @@ def test_mini_batches() -> None:
         gradient_on=lambda i, x, batch: -C[i][batch].mean(0),
         n_samples=20,
     )
-    run = set_up(problem, DRFGT(step_size=100.0, safe=True, batch_size=4), GRAPHS["ring"](5), comm="serial")
+    run = set_up(
+        problem, DRFGT(step_size=100.0, safe=True, batch_size=4), GRAPHS["ring"](5), comm="serial"
+    )
     found = watch(run, 800)
     check_settled(found, run, 100.0)
     assert found.changes
@@ -214,7 +254,10 @@ def test_steps_that_are_safe_are_left_alone() -> None:
     case, W = pca(), GRAPHS["erdos-renyi"](5)
     for order, exchanges in zip(ORDERS, (1, 2), strict=True):
         method = DRFGT(step_size="constant", order=order)
-        plain, safe = (solve(case.problem, replace(method, safe=s), W, comm="serial", iterations=300) for s in (False, True))
+        plain, safe = (
+            solve(case.problem, replace(method, safe=s), W, comm="serial", iterations=300)
+            for s in (False, True)
+        )
         assert safe.iterates_sha256 == plain.iterates_sha256
         for name in (*plain.state._fields[:4], "gradients"):
             np.testing.assert_array_equal(getattr(safe.state, name), getattr(plain.state, name))
@@ -225,11 +268,26 @@ def test_steps_that_are_safe_are_left_alone() -> None:
 @pytest.mark.slow
 def test_a_start_outside_is_refused() -> None:
     case = pca()
-    message = r"within eps = 0\.5 of the manifold.*\|\|x0\^T x0 - I\|\|_F is 1\.73; project x0 first"
+    message = (
+        r"within eps = 0\.5 of the manifold.*\|\|x0\^T x0 - I\|\|_F is 1\.73; project x0 first"
+    )
     for start in (np.sqrt(2.0) * point(case.problem), 1e-3 * point(case.problem)):
         with pytest.raises(ValueError, match=message):
-            solve(case.problem, DRFGT(safe=True), GRAPHS["ring"](5), x0=start, comm="serial", iterations=1)
-    near = solve(case.problem, DRFGT(step_size=1e3, safe=True), GRAPHS["ring"](5), x0=1.1 * point(case.problem), iterations=2000)
+            solve(
+                case.problem,
+                DRFGT(safe=True),
+                GRAPHS["ring"](5),
+                x0=start,
+                comm="serial",
+                iterations=1,
+            )
+    near = solve(
+        case.problem,
+        DRFGT(step_size=1e3, safe=True),
+        GRAPHS["ring"](5),
+        x0=1.1 * point(case.problem),
+        iterations=2000,
+    )
     assert near.row.values["feasibility"] < 1e-6
     for eps in (0.0, 0.75, -1.0):
         with pytest.raises(ValueError, match=r"eps must be above 0 and below 0.75"):
@@ -240,14 +298,21 @@ def test_a_gradient_that_is_no_number_ends_the_run() -> None:
     """No halving helps: the run has diverged, rather than starting over for ever."""
     C = np.full((5, 2), np.nan)
     problem = FunctionProblem(lambda i, x: 0.0, lambda i, x: C if i == 2 else -x, Stiefel(5, 2), 5)
-    result = solve(problem, DRFGT(step_size=0.1, penalty=1.0, safe=True), GRAPHS["ring"](5), comm="serial", iterations=50)
+    result = solve(
+        problem,
+        DRFGT(step_size=0.1, penalty=1.0, safe=True),
+        GRAPHS["ring"](5),
+        comm="serial",
+        iterations=50,
+    )
     assert result.status == "diverged"
     assert "agent 2" in result.message
     assert result.state.progress.label[2] > LAST
 
 
 def test_halving_saves_a_gradient_that_ends_inside_the_region() -> None:
-    """Where there is no gradient, the iteration after it is no number, and what is no number is outside."""
+    """Where there is no gradient, the iteration after it is no number, and what is no number is
+    outside."""
     start = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 2)))[0]
     C = start + 0.3 * np.random.default_rng(1).standard_normal((6, 2))
 
@@ -256,5 +321,7 @@ def test_halving_saves_a_gradient_that_ends_inside_the_region() -> None:
 
     problem = FunctionProblem(lambda i, x: -float((C * x).sum()), gradient, Stiefel(6, 2), 5)
     algorithm = DRFGT(step_size=100.0, safe=True, order="adapt-then-combine")
-    result = solve(problem, algorithm, GRAPHS["complete"](5), x0=start, comm="serial", iterations=600)
+    result = solve(
+        problem, algorithm, GRAPHS["complete"](5), x0=start, comm="serial", iterations=600
+    )
     np.testing.assert_allclose(result.x, np.repeat(naive.polar(C)[None], 5, axis=0), atol=1e-6)

@@ -1,4 +1,5 @@
-"""Methods on several J-orthogonal matrices over free rows: each matrix is turned as it would be alone, free rows go Adam's way."""
+"""Methods on several J-orthogonal matrices over free rows: each matrix is turned as it would be
+alone, free rows go Adam's way."""
 
 from __future__ import annotations
 
@@ -22,10 +23,13 @@ BOUND = COPIES * N
 
 
 class Stacked(AgentProblem[JOrthogonalStack]):
-    """sum_c f_c(x_c) + f_0(rows below), functions `LogCosh` of as many samples; no Lipschitz constant."""
+    """sum_c f_c(x_c) + f_0(rows below), functions `LogCosh` of as many samples; no Lipschitz
+    constant."""
 
     def __init__(self) -> None:
-        super().__init__(1, slice(0, 1), JOrthogonalStack(JOrthogonal.with_signs(signs(N)), COPIES, FREE))
+        super().__init__(
+            1, slice(0, 1), JOrthogonalStack(JOrthogonal.with_signs(signs(N)), COPIES, FREE)
+        )
         rng = np.random.default_rng(0)
         self.each = [LogCosh(rng.standard_normal((SAMPLES, N)), signs(N)) for _ in range(COPIES)]
         self.below = LogCosh(rng.standard_normal((SAMPLES, FREE)), np.ones(FREE))
@@ -58,7 +62,8 @@ def states(algorithm: Any, number: int) -> list[Any]:
 
 
 def pairs_of(k: int) -> list[list[tuple[int, int]]]:
-    """Of each matrix: its rows in the order in which a permutation of all rows has them, two by two."""
+    """Of each matrix: its rows in the order in which a permutation of all rows has them, two by
+    two."""
     order = STREAMS.permutation("blocks", k, BOUND).tolist()
     found = []
     for c in range(COPIES):
@@ -102,7 +107,8 @@ def test_j_jobcd_turns_all_matrices_and_adam_moves_the_rest() -> None:
 
 
 def test_rounds_go_down_one_majoriser() -> None:
-    """G + L (y - x) is its gradient; after any number of rounds f is below it, and it below f at the start."""
+    """G + L (y - x) is its gradient; after any number of rounds f is below it, and it below f at
+    the start."""
     found = states(JJOBCD(varsigma="pair", rounds=4, learning_rate=1e-300), 5)
     L, each = float(found[0].varsigma[0]), PROBLEM.constraint.each.signs
     for k in range(5):
@@ -116,7 +122,11 @@ def test_rounds_go_down_one_majoriser() -> None:
                 y[own] = naive.step(before[own], slope[own], pairs, each, 1e-6, q)
         np.testing.assert_allclose(found[k + 1].x[0], y, atol=1e-10)
         moved = y - x
-        bound = PROBLEM.value(x[None])[0] + float((g * moved).sum()) + 0.5 * L * float((moved * moved).sum())
+        bound = (
+            PROBLEM.value(x[None])[0]
+            + float((g * moved).sum())
+            + 0.5 * L * float((moved * moved).sum())
+        )
         assert PROBLEM.value(y[None])[0] <= bound <= PROBLEM.value(x[None])[0]
     one = states(JJOBCD(varsigma="pair", learning_rate=1e-300), 5)
     assert PROBLEM.value(found[-1].x)[0] < PROBLEM.value(one[-1].x)[0]
@@ -132,12 +142,19 @@ def test_vr_j_jobcd_moves_all_of_it_along_one_estimate() -> None:
 
 
 def test_vr_backtracks_where_its_estimate_is_new() -> None:
-    """There it does what J-JOBCD does; in between it takes a hundred times the largest such L so far."""
+    """There it does what J-JOBCD does; in between it takes a hundred times the largest such L so
+    far."""
     wanted = states(JJOBCD(learning_rate=RATE), 8)
-    for one, other in zip(states(VRJJOBCD(varsigma="backtracking", learning_rate=RATE, restart=1.0), 8), wanted, strict=True):
+    for one, other in zip(
+        states(VRJJOBCD(varsigma="backtracking", learning_rate=RATE, restart=1.0), 8),
+        wanted,
+        strict=True,
+    ):
         np.testing.assert_array_equal(one.x, other.x)
         np.testing.assert_array_equal(one.varsigma, other.varsigma)
-    found = states(VRJJOBCD(varsigma="backtracking", learning_rate=RATE, batch_size=6, restart=0.0), 6)
+    found = states(
+        VRJJOBCD(varsigma="backtracking", learning_rate=RATE, batch_size=6, restart=0.0), 6
+    )
     np.testing.assert_array_equal(found[1].x, wanted[1].x)
     L, each = float(wanted[1].varsigma[0]), PROBLEM.constraint.each.signs
     for k in range(1, 6):
@@ -145,19 +162,28 @@ def test_vr_backtracks_where_its_estimate_is_new() -> None:
         for c, pairs in enumerate(pairs_of(k)):
             own = slice(N * c, N * c + N)
             q = [naive.isotropic(x[own], 100.0 * L, pair) for pair in pairs]
-            np.testing.assert_allclose(found[k + 1].x[0, own], naive.step(x[own], g[own], pairs, each, 1e-6, q), atol=1e-11)
+            np.testing.assert_allclose(
+                found[k + 1].x[0, own], naive.step(x[own], g[own], pairs, each, 1e-6, q), atol=1e-11
+            )
         assert found[k + 1].varsigma[0] == L
-    often = states(VRJJOBCD(varsigma="backtracking", learning_rate=RATE, batch_size=6, restart=0.8), 12)
+    often = states(
+        VRJJOBCD(varsigma="backtracking", learning_rate=RATE, batch_size=6, restart=0.8), 12
+    )
     levels = [float(one.varsigma[0]) for one in often]
     assert any(np.diff(levels[1:]) < 0.0)
-    assert [float(one.largest[0]) for one in often[1:]] == np.maximum.accumulate(levels[1:]).tolist()
+    assert [float(one.largest[0]) for one in often[1:]] == np.maximum.accumulate(
+        levels[1:]
+    ).tolist()
 
 
 @pytest.mark.slow
 def test_vr_does_not_rise_above_its_start_where_curvature_falls_with_the_loss() -> None:
-    """A softmax of the signed score: with the L of the last restart in place of the largest the loss rises to twice its start."""
+    """A softmax of the signed score: with the L of the last restart in place of the largest the
+    loss rises to twice its start."""
     problem = UltraESettings(score="signed", loss="softmax").problem(1, 1)
-    losses = solve(problem, VRJJOBCD(rounds=15), seed=1, iterations=1000, record_every=100, comm="serial").history["objective"]
+    losses = solve(
+        problem, VRJJOBCD(rounds=15), seed=1, iterations=1000, record_every=100, comm="serial"
+    ).history["objective"]
     assert losses.max() == losses[0]
     assert losses[-1] < 1e-2
 

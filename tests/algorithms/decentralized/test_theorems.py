@@ -1,6 +1,8 @@
-"""The promises of the papers of DESTINY, CDADT and RF-EXTRA, as their abstracts state them: fixed points, limits and rates.
+"""The promises of the papers of DESTINY, CDADT and RF-EXTRA, as their abstracts state them: fixed
+points, limits and rates.
 
-Their full texts were not at hand, so the constants are derived here, and not compared with printed ones.
+Their full texts were not at hand, so the constants are derived here, and not compared with printed
+ones.
 """
 
 from __future__ import annotations
@@ -27,13 +29,16 @@ from tests.support.problems import GRAPHS, point, procrustes, stack
 N = 5
 W = GRAPHS["ring"](N)
 NETWORK, STREAMS = Network(W), CounterStreams(0, slice(0, N))
-SIGMA = 0.6 + 0.4 * np.cos(2 * np.pi / N)  # the second largest eigenvalue of W, whose smallest is positive
+# the second largest eigenvalue of W, whose smallest is positive
+SIGMA = 0.6 + 0.4 * np.cos(2 * np.pi / N)
 ORDERS: tuple[Order, ...] = ("combine-then-adapt", "adapt-then-combine")
 
 
 def advanced(method: Any, problem: Any, state: Any, iterations: int = 1) -> Any:
     """The state after some iterations, from copies of the arrays in it."""
-    state = type(state)(*(value.copy() if isinstance(value, np.ndarray) else value for value in state))
+    state = type(state)(
+        *(value.copy() if isinstance(value, np.ndarray) else value for value in state)
+    )
     for _ in range(iterations):
         state = method.step(problem, NETWORK, STREAMS, state)
     return state
@@ -43,22 +48,28 @@ def squares(array: Array) -> float:
     return float(np.sum(array * array))
 
 
-# DESTINY: every iteration lowers a merit function, which bounds the least of the squared errors by a constant over K.
+# DESTINY: every iteration lowers a merit function, which bounds the least of the squared errors by
+# a constant over K.
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
-def test_destiny_descends_and_so_its_least_squared_gradient_is_of_order_1_over_k(order: Order) -> None:
-    """The dissolved variant tracks the gradients of h_i(x) = f_i(A(x)) + beta/4 ||x^T x - I||^2, A(x) = x (3I - x^T x)/2.
+def test_destiny_descends_and_so_its_least_squared_gradient_is_of_order_1_over_k(
+    order: Order,
+) -> None:
+    """The dissolved variant tracks the gradients of h_i(x) = f_i(A(x)) + beta/4 ||x^T x - I||^2,
+    A(x) = x (3I - x^T x)/2.
 
     For PCA with ||C_i|| <= 1, where all ||x_i||_2^2 <= S, each grad h_i has the Lipschitz constant
-    L = (3/2 + S)^2 + 3 sqrt(S) + beta (2 S + 1): f_i(A(x)) has ||DA||^2 and ||A|| ||D^2 A||, the penalty 2 S + 1. With
-    r = (1 + sigma^2)/2, q = (1 + sigma^2)/(1 - sigma^2) and w = ||W - I|| a step eta below (1 - r)/(5 q L max(w, 1)) lowers
+    L = (3/2 + S)^2 + 3 sqrt(S) + beta (2 S + 1): f_i(A(x)) has ||DA||^2 and ||A|| ||D^2 A||, the
+    penalty 2 S + 1. With r = (1 + sigma^2)/2, q = (1 + sigma^2)/(1 - sigma^2) and w = ||W - I|| a
+    step eta below (1 - r)/(5 q L max(w, 1)) lowers
 
         V = h(mean x) + a ||x - mean||^2 + b ||y - mean||^2,    a = eta L^2/(n (1 - r)),  b = 2 a q eta^2/(1 - r),
 
-    in every iteration by at least eta/2 ||grad h(mean x)||^2 + eta L^2/(4 n) ||x - mean||^2. V is at least the least f. So the
-    least of these squares in K iterations is at most 2 (V_0 - min f)/(eta K).
+    in every iteration by at least eta/2 ||grad h(mean x)||^2 + eta L^2/(4 n) ||x - mean||^2. V is
+    at least the least f. So the least of these squares in K iterations is at most 2 (V_0 - min
+    f)/(eta K).
     """
     rng = np.random.default_rng(0)
     C = np.array([a @ a.T / np.linalg.norm(a @ a.T, 2) for a in rng.standard_normal((N, 6, 3))])
@@ -100,25 +111,36 @@ def test_destiny_descends_and_so_its_least_squared_gradient_is_of_order_1_over_k
 def quartic() -> Any:
     """f_i(x) = x_2^4 + x_3^4 + x_4^4 + <c_i, x> on the sphere in R^4, with c_i that add up to 0.
 
-    Along gradient descent to the first unit vector each small entry x_j follows x' = -4 x^3, so that x_j^2 = 1/(8 t) in the end,
-    and the squared norm of the gradient of f is 3 / (32 t^3) with t the sum of the steps.
+    Along gradient descent to the first unit vector each small entry x_j follows x' = -4 x^3, so
+    that x_j^2 = 1/(8 t) in the end, and the squared norm of the gradient of f is 3 / (32 t^3) with
+    t the sum of the steps.
     """
     c = np.random.default_rng(1).standard_normal((N, 4, 1))
     c -= c.mean(axis=0)
     small = np.array([[0.0], [1.0], [1.0], [1.0]])
     return FunctionProblem(
-        lambda i, x: (small * x**4 + c[i] * x).sum((-2, -1)), lambda i, x: 4 * small * x**3 + c[i], Stiefel(4, 1), N, stacked=True
+        lambda i, x: (small * x**4 + c[i] * x).sum((-2, -1)),
+        lambda i, x: 4 * small * x**3 + c[i],
+        Stiefel(4, 1),
+        N,
+        stacked=True,
     )
 
 
 DEGENERATE: dict[str, tuple[Any, float]] = {
     **{
-        f"destiny {variant} {order}": (DESTINY(variant=variant, order=order, step_size=0.1, penalty=2.0), 0.1)
+        f"destiny {variant} {order}": (
+            DESTINY(variant=variant, order=order, step_size=0.1, penalty=2.0),
+            0.1,
+        )
         for variant in get_args(rivals.Variant)
         for order in ORDERS
     },
     "cdadt": (CDADT(momentum=0.0, preconditioner="none", step_size=0.1, penalty=2.0), 0.1),
-    "cdadt with momentum": (CDADT(momentum=0.5, preconditioner="none", step_size=0.05, penalty=2.0), 0.1),
+    "cdadt with momentum": (
+        CDADT(momentum=0.5, preconditioner="none", step_size=0.05, penalty=2.0),
+        0.1,
+    ),
     "rfextra": (RFEXTRA(step_size=0.2, penalty=1.0), 0.1),
 }
 """Methods, and how far they go along the Riemannian gradient in an iteration."""
@@ -126,8 +148,11 @@ DEGENERATE: dict[str, tuple[Any, float]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DEGENERATE)
-def test_the_squares_of_all_three_errors_fall_at_least_as_1_over_k_without_a_linear_rate(name: str) -> None:
-    """Stationarity, feasibility and consensus together; the gradient at the rate of gradient descent of f, 3/32 (step k)^-3.
+def test_the_squares_of_all_three_errors_fall_at_least_as_1_over_k_without_a_linear_rate(
+    name: str,
+) -> None:
+    """Stationarity, feasibility and consensus together; the gradient at the rate of gradient
+    descent of f, 3/32 (step k)^-3.
 
     The step counts up to a share of its own order, since the agents' multipliers x^T c_i differ.
     """
@@ -154,7 +179,8 @@ def test_the_squares_of_all_three_errors_fall_at_least_as_1_over_k_without_a_lin
 
 
 class Quartics(OwnMatrices):
-    """f_i(x) = -1/2 tr(x^T A_i x) + 1/4 sum x^4 over {x : x^T B x = I}, the B_i known to one agent each."""
+    """f_i(x) = -1/2 tr(x^T A_i x) + 1/4 sum x^4 over {x : x^T B x = I}, the B_i known to one agent
+    each."""
 
     def value(self, x: Array) -> Array:
         return super().value(x) + (x**4).sum((-2, -1)) / 4
@@ -163,13 +189,20 @@ class Quartics(OwnMatrices):
         return super().gradient(x) + x**3
 
 
-@pytest.mark.parametrize(("momentum", "iterations"), [pytest.param(0.0, 6000, marks=pytest.mark.slow), (0.9, 1500)])
-def test_limits_of_cdadt_are_first_order_points_of_the_original_problem(momentum: float, iterations: int) -> None:
-    """G = B x sym(x^T G) and x^T B x = I, with the means G and B that no agent knows, for an f that is not quadratic."""
+@pytest.mark.parametrize(
+    ("momentum", "iterations"), [pytest.param(0.0, 6000, marks=pytest.mark.slow), (0.9, 1500)]
+)
+def test_limits_of_cdadt_are_first_order_points_of_the_original_problem(
+    momentum: float, iterations: int
+) -> None:
+    """G = B x sym(x^T G) and x^T B x = I, with the means G and B that no agent knows, for an f that
+    is not quadratic."""
     from_pencils = own_pencils(condition=3.0)
     problem: Any = Quartics(from_pencils.A, from_pencils.B, 2)
     x0 = np.random.default_rng(1).standard_normal(problem.shape)
-    (state,) = islice(iterate(problem, CDADT(momentum=momentum), W, x0=x0), iterations, iterations + 1)
+    (state,) = islice(
+        iterate(problem, CDADT(momentum=momentum), W, x0=x0), iterations, iterations + 1
+    )
     B, x = naive.mean(problem.B), state.x[0]
     assert norm(state.x - x) < 1e-9
     g = naive.mean(problem.gradient(stack(x, N)))
@@ -179,7 +212,9 @@ def test_limits_of_cdadt_are_first_order_points_of_the_original_problem(momentum
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_a_first_order_point_is_where_cdadt_rests_whatever_the_steps_and_preconditioners(momentum: float) -> None:
+def test_a_first_order_point_is_where_cdadt_rests_whatever_the_steps_and_preconditioners(
+    momentum: float,
+) -> None:
     """With the trackers at the means, which all iterations conserve, and not elsewhere."""
     problem = own_pencils()
     x = problem.optimum()
@@ -205,7 +240,8 @@ def test_a_first_order_point_is_where_cdadt_rests_whatever_the_steps_and_precond
 
 @pytest.mark.slow
 def test_rfextra_rests_exactly_where_agents_agree_on_a_critical_point_of_the_problem() -> None:
-    """There u_i = alpha Lambda_i. From points and corrections of any kind, if these add up to zero, it comes to such a point."""
+    """There u_i = alpha Lambda_i. From points and corrections of any kind, if these add up to zero,
+    it comes to such a point."""
     problem = procrustes(rows=(30, 28, 27, 32, 31), d=4, r=2).problem
     method, x0 = RFEXTRA(), point(problem)
     start = method.init(problem, NETWORK, STREAMS, stack(x0, N))
@@ -217,7 +253,10 @@ def test_rfextra_rests_exactly_where_agents_agree_on_a_critical_point_of_the_pro
     assert norm(advanced(method, problem, rest, 50).x - rest.x) < 1e-11
     rng = np.random.default_rng(0)
     corrections = 0.1 * alpha * rng.standard_normal(fields.shape)
-    near = start._replace(x=rest.x + 0.05 * rng.standard_normal(fields.shape), dual=rest.dual + corrections - corrections.mean(0))
+    near = start._replace(
+        x=rest.x + 0.05 * rng.standard_normal(fields.shape),
+        dual=rest.dual + corrections - corrections.mean(0),
+    )
     assert norm(advanced(method, problem, near, 3000).x - rest.x) < 1e-9
     far = near._replace(dual=near.dual + 0.1 * alpha * rng.standard_normal(x.shape))
     assert norm(advanced(method, problem, far, 1500).x - rest.x) > 1e-3

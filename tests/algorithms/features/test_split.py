@@ -1,4 +1,5 @@
-"""Features split over agents: the answers of independent libraries, what is sent, and the agents' sums."""
+"""Features split over agents: the answers of independent libraries, what is sent, and the agents'
+sums."""
 
 from __future__ import annotations
 
@@ -51,16 +52,23 @@ def pca() -> tuple[Any, Array, Array]:
 
 def gevp() -> tuple[Any, Array, Array]:
     Y, Z = np.array([1.0] * 3 + [0.1] * 6)[:, None] * draws(9, 24, 1), draws(60, 24, 2)
-    return do.problems.SplitGEVP(parts(Y), parts(Z), RANK, RIDGE), Y.T @ Y, Z.T @ Z + RIDGE * np.eye(24)
+    return (
+        do.problems.SplitGEVP(parts(Y), parts(Z), RANK, RIDGE),
+        Y.T @ Y,
+        Z.T @ Z + RIDGE * np.eye(24),
+    )
 
 
 def cca() -> tuple[Any, Array, Array]:
-    """Two views that share factors, the features of each with other agents than those of the other."""
+    """Two views that share factors, the features of each with other agents than those of the
+    other."""
     rng = np.random.default_rng(3)
     shared = rng.standard_normal((60, 6)) * np.array([3.0, 2.0, 1.5, 0.5, 0.3, 0.1])
     U, V = (shared @ rng.standard_normal((6, 12)) + rng.standard_normal((60, 12)) for _ in range(2))
     none = np.empty((60, 0))
-    problem = do.problems.SplitCCA([*parts(U, 3), *[none] * 4], [*[none] * 3, *parts(V, 4)], RANK, (RIDGE, RIDGE))
+    problem = do.problems.SplitCCA(
+        [*parts(U, 3), *[none] * 4], [*[none] * 3, *parts(V, 4)], RANK, (RIDGE, RIDGE)
+    )
     zero = np.zeros((12, 12))
     cross = U.T @ V / 60
     own = [view.T @ view / 60 + RIDGE * np.eye(12) for view in (U, V)]
@@ -116,7 +124,14 @@ def test_dependent_samples_and_any_scale_do_no_harm(rank: int, scale: float) -> 
 @pytest.mark.parametrize("make", [pca, gevp])
 def test_tracked_landing_rests_at_the_answer_and_its_trackers_keep_the_sums(make: Made) -> None:
     problem = make()[0]
-    result = do.solve(problem, do.TrackedLanding(), W, iterations=3000, stopping=Error(1e-7) & Feasibility(1e-6), record_every=100)
+    result = do.solve(
+        problem,
+        do.TrackedLanding(),
+        W,
+        iterations=3000,
+        stopping=Error(1e-7) & Feasibility(1e-6),
+        record_every=100,
+    )
     state = result.state
     image, gram = problem.products(state.x), state.x.transpose(0, 2, 1) @ (problem.ridge * state.x)
     sums = np.concatenate((image, gram), axis=1).sum(axis=0)
@@ -126,7 +141,8 @@ def test_tracked_landing_rests_at_the_answer_and_its_trackers_keep_the_sums(make
 
 @pytest.mark.slow
 def test_lobpcg_rests_when_its_columns_have_converged() -> None:
-    """Digits: from iteration 17 on the first columns are exact to rounding, and the last one is not yet."""
+    """Digits: from iteration 17 on the first columns are exact to rounding, and the last one is not
+    yet."""
     digits = load_digits().data
     problem = do.problems.SplitPCA(parts(digits - digits.mean(axis=0), 8), 5)
     history = do.solve(problem, "lobpcg", "ring", iterations=80, record_every=1).history
@@ -137,7 +153,9 @@ def test_lobpcg_rests_when_its_columns_have_converged() -> None:
 @pytest.mark.parametrize("make", PROBLEMS.values(), ids=PROBLEMS)
 def test_lobpcg_in_small_messages_is_lobpcg(make: Made) -> None:
     problem = make()[0]
-    whole, pieces = (do.solve(problem, do.LOBPCG(rows_per_message=b), W, iterations=10) for b in (None, 7))
+    whole, pieces = (
+        do.solve(problem, do.LOBPCG(rows_per_message=b), W, iterations=10) for b in (None, 7)
+    )
     assert pieces.iterates_sha256 == whole.iterates_sha256
     assert pieces.row.bytes == whole.row.bytes
     k = problem.products(whole.x).shape[1]
@@ -148,20 +166,33 @@ def test_lobpcg_in_small_messages_is_lobpcg(make: Made) -> None:
 @pytest.mark.parametrize("make", [pca, gevp])
 @pytest.mark.parametrize("channel", ["loss:p=0.3", "bursts:p=0.2,length=5"])
 def test_tracked_landing_is_exact_where_messages_are_lost(make: Made, channel: str) -> None:
-    """What an agent did not send or hear, it keeps (repair), so that the trackers' mean stays the sum."""
+    """What an agent did not send or hear, it keeps (repair), so that the trackers' mean stays the
+    sum."""
     problem = make()[0]
-    lossy = do.solve(problem, do.TrackedLanding(), W, channel=channel, iterations=6000, stopping=Error(1e-8), record_every=50)
+    lossy = do.solve(
+        problem,
+        do.TrackedLanding(),
+        W,
+        channel=channel,
+        iterations=6000,
+        stopping=Error(1e-8),
+        record_every=50,
+    )
     assert lossy.converged
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["periodic@ring|path", "random_matching", "link_failures@ring", "random_gossip@ring"])
+@pytest.mark.parametrize(
+    "name", ["periodic@ring|path", "random_matching", "link_failures@ring", "random_gossip@ring"]
+)
 def test_tracked_landing_is_exact_where_edges_change(name: str) -> None:
     problem, M, _ = pca()
     largest = np.linalg.eigvalsh(M)[-1]
     method = do.TrackedLanding(step_size=0.1 / largest, penalty=largest / 4)
     changing = tp.sequence_from_name(name, N, 0)
-    result = do.solve(problem, method, changing, iterations=12_000, stopping=Error(1e-8), record_every=100)
+    result = do.solve(
+        problem, method, changing, iterations=12_000, stopping=Error(1e-8), record_every=100
+    )
     assert result.converged
     if changing.period is None:  # no number of rounds is sure to reach all agents
         with pytest.raises(ValueError, match="reach"):
@@ -189,16 +220,29 @@ def test_the_certificate_says_that_an_eigenvector_is_missing() -> None:
 @pytest.mark.parametrize("features", [1000, 100_000])
 def test_bytes_of_an_iteration_do_not_depend_on_the_number_of_features(features: int) -> None:
     m, n, r = 8, 4, 2
-    problem = do.problems.SplitPCA(parts(np.random.default_rng(0).standard_normal((m, features)), n), r)
+    problem = do.problems.SplitPCA(
+        parts(np.random.default_rng(0).standard_normal((m, features)), n), r
+    )
     ring = tp.uniform_weights(tp.ring(n), self_weight=1 / 3)
     method: Any
-    for method, numbers in ((do.LOBPCG(), 2 * (n - 1) * (m * r + 9 * r * r)), (do.TrackedLanding(), 2 * n * (m * r + r * r))):
+    for method, numbers in (
+        (do.LOBPCG(), 2 * (n - 1) * (m * r + 9 * r * r)),
+        (do.TrackedLanding(), 2 * n * (m * r + r * r)),
+    ):
         history = do.solve(problem, method, ring, iterations=3, record_every=1).history
         assert (np.diff(history["bytes"]) == 8 * numbers).all()
 
 
 @pytest.mark.parametrize(
-    "graph", [tp.ring(8), tp.path(5), tp.star(6), tp.torus(3, 4), nx.random_labeled_tree(30, seed=0), tp.ring(2)]
+    "graph",
+    [
+        tp.ring(8),
+        tp.path(5),
+        tp.star(6),
+        tp.torus(3, 4),
+        nx.random_labeled_tree(30, seed=0),
+        tp.ring(2),
+    ],
 )
 def test_sums_over_the_tree_are_exact_and_take_two_messages_for_each_edge(graph: Any) -> None:
     n = len(graph)
@@ -221,7 +265,10 @@ def test_a_run_goes_on_from_a_checkpoint_with_the_same_bits(tmp_path: Path) -> N
         whole = do.solve(problem, method, W, iterations=12)
         folder = tmp_path / str(method)
         do.solve(problem, method, W, iterations=7, checkpoints=do.Checkpoints(folder, every=5))
-        assert do.solve(problem, method, W, iterations=12, resume=folder).iterates_sha256 == whole.iterates_sha256
+        assert (
+            do.solve(problem, method, W, iterations=12, resume=folder).iterates_sha256
+            == whole.iterates_sha256
+        )
 
 
 @pytest.mark.slow
@@ -235,7 +282,10 @@ def test_estimators_of_split_features_find_what_the_libraries_find() -> None:
     rng = np.random.default_rng(0)
     shared = rng.standard_normal((100, 3))
     views = [shared @ rng.standard_normal((3, 8)) + rng.standard_normal((100, 8)) for _ in range(2)]
-    agents, estimator = list(zip(parts(views[0], 4), parts(views[1], 4), strict=True)), partial(CCA, 2, tol=1e-10, ridge=1e-2)
+    agents, estimator = (
+        list(zip(parts(views[0], 4), parts(views[1], 4), strict=True)),
+        partial(CCA, 2, tol=1e-10, ridge=1e-2),
+    )
     split, alone = estimator().fit_agents(agents, "ring", split="features"), estimator().fit(*views)
     np.testing.assert_allclose(split.correlations_, alone.correlations_, rtol=1e-10)
     np.testing.assert_allclose(split.predict(views[0]), alone.predict(views[0]), atol=1e-7)
@@ -245,22 +295,64 @@ def test_input_that_cannot_be_split_is_refused_in_one_line() -> None:
     A = draws(30, 24, 0)
     problem = do.problems.SplitPCA(parts(A), RANK)
     refused: list[tuple[Callable[[], Any], str]] = [
-        (lambda: do.problems.SplitPCA([A[:10, :4], A[:, 4:]], 2), "same samples, row for row: A of agent 0 has 10 rows"),
-        (lambda: do.problems.SplitPCA(parts(A), 25), "rank must be from 1 to 24, the features of all agents, got 25"),
-        (lambda: do.problems.SplitGEVP(parts(A[:2]), parts(A[:2]), 2), "own features depend on each other: give a ridge"),
-        (lambda: do.problems.SplitCCA([A[:, :3]], [A[:9, 3:]], 2), "same samples, got 30 and 9 rows of agent 0"),
-        (lambda: do.problems.SplitCCA([A[:, :3]], [A[:, 3:]], 4), "the smaller view has 3 features"),
+        (
+            lambda: do.problems.SplitPCA([A[:10, :4], A[:, 4:]], 2),
+            "same samples, row for row: A of agent 0 has 10 rows",
+        ),
+        (
+            lambda: do.problems.SplitPCA(parts(A), 25),
+            "rank must be from 1 to 24, the features of all agents, got 25",
+        ),
+        (
+            lambda: do.problems.SplitGEVP(parts(A[:2]), parts(A[:2]), 2),
+            "own features depend on each other: give a ridge",
+        ),
+        (
+            lambda: do.problems.SplitCCA([A[:, :3]], [A[:9, 3:]], 2),
+            "same samples, got 30 and 9 rows of agent 0",
+        ),
+        (
+            lambda: do.problems.SplitCCA([A[:, :3]], [A[:, 3:]], 4),
+            "the smaller view has 3 features",
+        ),
         (lambda: do.solve(problem, "lobpcg", nx.empty_graph(N)), "the graph must be connected"),
-        (lambda: do.solve(problem, "lobpcg", "directed_ring"), "needs an undirected graph: take ring"),
-        (lambda: do.solve(problem, "drfgt", W), "Algorithms that fit with their default settings: lobpcg, tracked_landing"),
+        (
+            lambda: do.solve(problem, "lobpcg", "directed_ring"),
+            "needs an undirected graph: take ring",
+        ),
+        (
+            lambda: do.solve(problem, "drfgt", W),
+            "Algorithms that fit with their default settings: lobpcg, tracked_landing",
+        ),
         (lambda: do.solve(problem, "lobpcg", W, channel="loss:p=0.1"), "LOBPCG needs exact sums"),
-        (lambda: do.solve(problem, "lobpcg", W, x0=np.ones((4, RANK))), "x0 is a point that every agent has"),
-        (lambda: do.solve(problem, "lobpcg", W, stopping=do.stopping.LocalMaximum(1e-6)), "a local tolerance is for agents that"),
-        (lambda: PCA(2).fit_agents(parts(A), W, split=cast(Any, "columns")), "must be 'samples' or 'features', got 'columns'"),
-        (lambda: PCA(0.9).fit_agents(parts(A), W, split="features"), "a share of the variance, n_components=0.9, needs all"),
-        (lambda: do.problems.SplitPCA(cast(Any, A), 2), "axis=1\\) gives each of n agents its columns"),
-        (lambda: do.problems.SplitPCA(cast(Any, sparse.csr_array(A)), 2), "gives each of n agents its columns"),
-        (lambda: PCA(25).fit_agents(parts(A), W, split="features"), "n_components must be between 1 and 24"),
+        (
+            lambda: do.solve(problem, "lobpcg", W, x0=np.ones((4, RANK))),
+            "x0 is a point that every agent has",
+        ),
+        (
+            lambda: do.solve(problem, "lobpcg", W, stopping=do.stopping.LocalMaximum(1e-6)),
+            "a local tolerance is for agents that",
+        ),
+        (
+            lambda: PCA(2).fit_agents(parts(A), W, split=cast(Any, "columns")),
+            "must be 'samples' or 'features', got 'columns'",
+        ),
+        (
+            lambda: PCA(0.9).fit_agents(parts(A), W, split="features"),
+            "a share of the variance, n_components=0.9, needs all",
+        ),
+        (
+            lambda: do.problems.SplitPCA(cast(Any, A), 2),
+            "axis=1\\) gives each of n agents its columns",
+        ),
+        (
+            lambda: do.problems.SplitPCA(cast(Any, sparse.csr_array(A)), 2),
+            "gives each of n agents its columns",
+        ),
+        (
+            lambda: PCA(25).fit_agents(parts(A), W, split="features"),
+            "n_components must be between 1 and 24",
+        ),
     ]
     for call, words in refused:
         with pytest.raises(ValueError, match=words) as caught:
@@ -271,8 +363,21 @@ def test_input_that_cannot_be_split_is_refused_in_one_line() -> None:
 
 
 @pytest.mark.slow
-def test_the_command_line_splits_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--problem", "lda", "--split", "features", "--agents", "8", "--rank", "3", "--iterations", "100"]
+def test_the_command_line_splits_features(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        "--problem",
+        "lda",
+        "--split",
+        "features",
+        "--agents",
+        "8",
+        "--rank",
+        "3",
+        "--iterations",
+        "100",
+    ]
     assert run.main([*words, "--gradient-tolerance", "1e-8", "--out", str(tmp_path / "run")]) == 0
     assert re.search(r"^certificate +\|x\^T B x - I\|", capsys.readouterr().out, re.M)
     summary = json.loads((tmp_path / "run/summary.json").read_text())
@@ -282,9 +387,15 @@ def test_the_command_line_splits_features(tmp_path: Path, capsys: pytest.Capture
     for wrong, said in (
         (["--problem", "procrustes", "--split", "features"], "take --problem pca, lda or cca"),
         (["--problem", "pca", "--split", "features", "--agents", "65"], "cannot share 64 features"),
-        (["--problem", "pca", "--split", "features", "--partition", "by-label"], "partition divides samples"),
+        (
+            ["--problem", "pca", "--split", "features", "--partition", "by-label"],
+            "partition divides samples",
+        ),
         (["--problem", "pca", "--algorithm", "lobpcg"], "(--split features)"),
-        (["--problem", "pca", "--split", "features", "--start", "x.npy"], "leave it out with split features"),
+        (
+            ["--problem", "pca", "--split", "features", "--start", "x.npy"],
+            "leave it out with split features",
+        ),
     ):
         assert run.main(wrong) == 2
         assert said in capsys.readouterr().err

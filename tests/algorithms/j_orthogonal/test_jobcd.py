@@ -1,4 +1,5 @@
-"""JOBCD, the hyperbolic Jacobi method and their rivals: formulas, exact optima, descent, drift, and what has no minimum."""
+"""JOBCD, the hyperbolic Jacobi method and their rivals: formulas, exact optima, descent, drift, and
+what has no minimum."""
 
 from __future__ import annotations
 
@@ -41,14 +42,24 @@ def test_gs_is_algorithm_1(varsigma: Any) -> None:
     """Of a trace form, and of a function that is not quadratic."""
     problem: Any = log_cosh(5) if varsigma == "any function" else hevp(7)
     n, L = problem.shape[0], problem.lipschitz[0]
-    method = GSJOBCD(theta=1e-3, pairs=4) if varsigma == "any function" else GSJOBCD(varsigma=varsigma, theta=1e-3, pairs=4)
+    method = (
+        GSJOBCD(theta=1e-3, pairs=4)
+        if varsigma == "any function"
+        else GSJOBCD(varsigma=varsigma, theta=1e-3, pairs=4)
+    )
     x, found = np.eye(n), states(problem, method, 10, np.eye(n))
     for k in range(10):
         for pair in drawn_pairs(k, 4, n):
             q = naive.isotropic(x, L, pair)
             if varsigma in ("exact", 5.0):
-                q = naive.exact(x, problem.trace_form()[0], pair) if varsigma == "exact" else 5.0 * np.eye(4)
-            x = naive.step(x, problem.gradient(x[None])[0], [pair], problem.constraint.signs, 1e-3, [q])
+                q = (
+                    naive.exact(x, problem.trace_form()[0], pair)
+                    if varsigma == "exact"
+                    else 5.0 * np.eye(4)
+                )
+            x = naive.step(
+                x, problem.gradient(x[None])[0], [pair], problem.constraint.signs, 1e-3, [q]
+            )
         np.testing.assert_allclose(found[k + 1].x[0], x, atol=1e-11)
     assert varsigma != "any function" or [s.gradients for s in found] == list(range(0, 41, 4))
     with pytest.raises(TypeError, match="GSJOBCD needs TraceForm of its problem; LogCosh has none"):
@@ -79,19 +90,36 @@ def test_vr_is_algorithm_2() -> None:
             return STREAMS.integers("batch", k, size, problem.n_samples)
 
         def afresh(k: int, x: Array, large: int | None = large) -> Array:
-            return (problem.gradient(x[None]) if large is None else problem.gradient_on(x[None], batch(k, large)))[0]
+            return (
+                problem.gradient(x[None])
+                if large is None
+                else problem.gradient_on(x[None], batch(k, large))
+            )[0]
 
-        found = states(problem, VRJJOBCD(theta=1e-3, batch_size=5, large_batch=large, restart=0.4), 12, x)
+        found = states(
+            problem, VRJJOBCD(theta=1e-3, batch_size=5, large_batch=large, restart=0.4), 12, x
+        )
         estimate, samples, started = afresh(0, x), large or 100, 0
         for k in range(12):
             pairs = shuffled_pairs(k, n)
             old = x
-            x = naive.step(x, estimate, pairs, problem.constraint.signs, 1e-3, [naive.isotropic(x, L, pair) for pair in pairs])
+            x = naive.step(
+                x,
+                estimate,
+                pairs,
+                problem.constraint.signs,
+                1e-3,
+                [naive.isotropic(x, L, pair) for pair in pairs],
+            )
             if STREAMS.integers("blocks", k + 1, 1, 1 << 31)[0, 0] < 0.4 * (1 << 31):
                 estimate, samples, started = afresh(k + 1, x), samples + (large or 100), started + 1
             else:
                 drawn = batch(k + 1, 5)
-                estimate = estimate + problem.gradient_on(x[None], drawn)[0] - problem.gradient_on(old[None], drawn)[0]
+                estimate = (
+                    estimate
+                    + problem.gradient_on(x[None], drawn)[0]
+                    - problem.gradient_on(old[None], drawn)[0]
+                )
                 samples += 10
             np.testing.assert_allclose(found[k + 1].x[0], x, atol=1e-11)
             np.testing.assert_allclose(found[k + 1].estimate[0], estimate, atol=1e-11)
@@ -100,7 +128,9 @@ def test_vr_is_algorithm_2() -> None:
 
 
 @pytest.mark.parametrize(
-    "algorithm", [GSJOBCD(pairs=1), GSJOBCD(pairs=1, varsigma="pair"), JJOBCD()], ids=["gs-exact", "gs-pair", "j"]
+    "algorithm",
+    [GSJOBCD(pairs=1), GSJOBCD(pairs=1, varsigma="pair"), JJOBCD()],
+    ids=["gs-exact", "gs-pair", "j"],
 )
 @pytest.mark.parametrize("seed", range(3))
 def test_quadratics_never_increase(algorithm: Any, seed: int) -> None:
@@ -111,7 +141,11 @@ def test_quadratics_never_increase(algorithm: Any, seed: int) -> None:
     assert values[-1] < 0.5 * values[0]
 
 
-@pytest.mark.parametrize("algorithm", [GSJOBCD(), JJOBCD(), JJOBCD(varsigma="backtracking")], ids=["gs", "j", "j-backtracking"])
+@pytest.mark.parametrize(
+    "algorithm",
+    [GSJOBCD(), JJOBCD(), JJOBCD(varsigma="backtracking")],
+    ids=["gs", "j", "j-backtracking"],
+)
 @pytest.mark.parametrize("known", [True, False])
 def test_other_functions_never_increase(algorithm: Any, known: bool) -> None:
     """Where nobody knows L_f, auto finds it by trial."""
@@ -126,25 +160,32 @@ def test_varsigma_of_the_paper_is_too_small() -> None:
     """Erratum: the majoriser with varsigma = L_f alone is none, and f grows."""
     problem = log_cosh(8)
     start = problem.constraint.random(np.random.default_rng(1), 3.0)
-    values = [problem.value(s.x)[0] for s in states(problem, JJOBCD(varsigma=float(problem.lipschitz[0])), 5, start)]
+    values = [
+        problem.value(s.x)[0]
+        for s in states(problem, JJOBCD(varsigma=float(problem.lipschitz[0])), 5, start)
+    ]
     assert max(np.diff(values)) > 0.0
 
 
 @pytest.mark.parametrize("varsigma", [1.0, 3.0])
 def test_a_run_whose_constant_varsigma_is_too_small_says_so(varsigma: float) -> None:
-    """Where it diverges, and where the objective has only risen; with ten times as much, or auto, nothing is said."""
+    """Where it diverges, and where the objective has only risen; with ten times as much, or auto,
+    nothing is said."""
     problem = log_cosh(8)
     start = problem.constraint.random(np.random.default_rng(1), 3.0)
     assert problem.lipschitz[0] < 3.0
     small = varsigma * float(problem.lipschitz[0]) / 3.0
     said = [solve(problem, JJOBCD(varsigma=small), iterations=k, x0=start) for k in (3, 300)]
     for one in said:
-        assert f"the varsigma {small:g} is too small: try {10.0 * small:g}, or 'auto'" in one.message
+        assert (
+            f"the varsigma {small:g} is too small: try {10.0 * small:g}, or 'auto'" in one.message
+        )
     assert "varsigma" not in solve(problem, JJOBCD(), iterations=30, x0=start).message
 
 
 def test_backtracking_finds_a_smaller_constant_than_the_bound() -> None:
-    """On a quadratic too, in the same state as the others; L falls by a half at most, and rises by doubling."""
+    """On a quadratic too, in the same state as the others; L falls by a half at most, and rises by
+    doubling."""
     problem = hevp(10)
     found = states(problem, JJOBCD(varsigma="backtracking"), 100)
     levels = np.array([s.varsigma[0] for s in found])
@@ -186,7 +227,10 @@ def test_the_optimum_is_reached(n: int, algorithm: Any, iterations: int, gap: fl
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "condition", "near"), [(20, 1e2, 1e-2), (21, 1e3, 1e-2), (100, 1e3, 1e-2), (100, 1e6, 0.0)])
+@pytest.mark.parametrize(
+    ("n", "condition", "near"),
+    [(20, 1e2, 1e-2), (21, 1e3, 1e-2), (100, 1e3, 1e-2), (100, 1e6, 0.0)],
+)
 @compiled
 def test_hyperbolic_jacobi_is_exact_and_quadratic(n: int, condition: float, near: float) -> None:
     problem = hevp(n, condition)
@@ -203,7 +247,9 @@ def test_hyperbolic_jacobi_is_exact_and_quadratic(n: int, condition: float, near
 
 
 @pytest.mark.parametrize("n", [1, 2])
-@pytest.mark.parametrize("algorithm", [GSJOBCD(), JJOBCD(), HyperbolicJacobi()], ids=lambda a: type(a).__name__)
+@pytest.mark.parametrize(
+    "algorithm", [GSJOBCD(), JJOBCD(), HyperbolicJacobi()], ids=lambda a: type(a).__name__
+)
 def test_the_smallest_problems(algorithm: Any, n: int) -> None:
     problem = HEVP(np.array([[2.0, 1.0], [0.0, 1.0], [1.0, 1.0]])[:, :n], [1.0, -1.0][:n])
     result = solve(problem, algorithm, iterations=200, rows=2)
@@ -221,7 +267,9 @@ def test_feasibility_after_a_million_row_updates(correction: int) -> None:
     assert state.drift[0] <= 1e-11
 
 
-@pytest.mark.parametrize("algorithm", [GSJOBCD(correction=3), JJOBCD(correction=3)], ids=["gs", "j"])
+@pytest.mark.parametrize(
+    "algorithm", [GSJOBCD(correction=3), JJOBCD(correction=3)], ids=["gs", "j"]
+)
 def test_corrections_are_made_and_counted(algorithm: Any) -> None:
     problem = hevp(8)
     off = np.eye(8) + 1e-4 * np.random.default_rng(0).standard_normal((8, 8))
@@ -247,7 +295,12 @@ def as_printed(n: int = 10) -> HEVP:
 
 @pytest.mark.parametrize(
     ("algorithm", "lines"),
-    [(GSJOBCD(), "rows"), (GSJOBCD(varsigma="pair"), "rows"), (JJOBCD(), "rows"), (HyperbolicJacobi(), "columns")],
+    [
+        (GSJOBCD(), "rows"),
+        (GSJOBCD(varsigma="pair"), "rows"),
+        (JJOBCD(), "rows"),
+        (HyperbolicJacobi(), "columns"),
+    ],
     ids=["gs-exact", "gs-pair", "j", "jacobi"],
 )
 def test_what_is_unbounded_is_said_to_be(algorithm: Any, lines: str) -> None:
@@ -265,14 +318,17 @@ def test_what_is_unbounded_is_said_to_be(algorithm: Any, lines: str) -> None:
     for mu in (0.0, 4.0, 8.0, 12.0):
         away = result.x[0].copy() if lines == "rows" else result.x[0].T.copy()
         c, s = np.cosh(mu), np.sign(ray) * np.sinh(mu)
-        away[[i, j]] = np.array([[c, s], [s, c]] if abs(ray) == 1 else [[-c, -s], [s, c]]) @ away[[i, j]]
+        away[[i, j]] = (
+            np.array([[c, s], [s, c]] if abs(ray) == 1 else [[-c, -s], [s, c]]) @ away[[i, j]]
+        )
         values.append(float(problem.value((away if lines == "rows" else away.T.copy())[None])[0]))
     assert values[3] < 100.0 * values[2] < 1e4 * values[1] < 0.0
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_steepest_ray_is_that_of_the_exact_subproblems(seed: int) -> None:
-    """Of all pairs with two signs and both families: the least w - |d|, its rows, and the end at which f falls."""
+    """Of all pairs with two signs and both families: the least w - |d|, its rows, and the end at
+    which f falls."""
     rng, n = np.random.default_rng(seed), 6
     half, x, j = rng.standard_normal((n, n)), rng.standard_normal((n, n)), signs(n, seed)
     H, M = half + half.T, x @ x.T
@@ -282,7 +338,9 @@ def test_the_steepest_ray_is_that_of_the_exact_subproblems(seed: int) -> None:
             if j[i] != j[k]:
                 rows = np.ix_((i, k), (i, k))
                 q = BASIS @ np.kron(M[rows], H[rows]) @ BASIS.T
-                for family, (one, two, d) in enumerate(((0, 1, q[0, 1]), (2, 3, -q[2, 3])), start=1):
+                for family, (one, two, d) in enumerate(
+                    ((0, 1, q[0, 1]), (2, 3, -q[2, 3])), start=1
+                ):
                     w = 0.5 * (q[one, one] + q[two, two])
                     found.append((w - abs(d), i, k, family * (-1 if d > 0.0 else 1)))
     least, i, k, ray = min(found)
@@ -301,7 +359,9 @@ def test_bounded_objectives_are_not_said_to_be_unbounded() -> None:
     """From a start so large that rounding alone breaks its feasibility."""
     problem = hevp(6)
     start = problem.constraint.random(np.random.default_rng(0), 1.0)
-    far = start @ np.linalg.matrix_power(problem.constraint.random(np.random.default_rng(1), 3.0), 4)
+    far = start @ np.linalg.matrix_power(
+        problem.constraint.random(np.random.default_rng(1), 3.0), 4
+    )
     for algorithm in (GSJOBCD(), JJOBCD()):
         found = states(problem, algorithm, 20, far)
         assert all(np.isnan(s.ray).all() for s in found)
@@ -327,9 +387,11 @@ KINDS = pytest.mark.parametrize("make", [hevp, log_cosh], ids=["quadratic", "not
     ids=lambda value: value.__name__ if callable(value) else str(value),
 )
 def test_csdm_is_adagrad_on_the_factors(make: Callable[[int], Any], positive: int) -> None:
-    """From a start that was decomposed, with fewer and more rows of sign +1 than -1, in mixed order.
+    """From a start that was decomposed, with fewer and more rows of sign +1 than -1, in mixed
+    order.
 
-    A quadratic function has no slope along rotations of several rows without a mu, and Adagrad makes steps of what rounding leaves.
+    A quadratic function has no slope along rotations of several rows without a mu, and Adagrad
+    makes steps of what rounding leaves.
     """
     n, rate = 7, 0.1
     problem = make(n)
@@ -364,7 +426,9 @@ def test_jadmm_is_algorithm_3(make: Callable[[int], Any], schedule: Any) -> None
     J, L, gradient = np.diag(problem.constraint.signs), float(problem.lipschitz[0]), alone(problem)
     x = start(problem)
     y, z, w = J @ x, np.zeros_like(x), np.zeros_like(x)
-    found = states(problem, JADMM(schedule=schedule, penalty=2.0 if schedule == "published" else "auto"), 12, x)
+    found = states(
+        problem, JADMM(schedule=schedule, penalty=2.0 if schedule == "published" else "auto"), 12, x
+    )
     beta = 0.3 * L if schedule == "constant" else 2.0
     for k in range(1, 13):
         x, y, z, w = naive.admm(x, y, z, w, gradient, J, L, beta)
@@ -385,13 +449,17 @@ def test_umcm_descends_along_its_gradient(make: Callable[[int], Any]) -> None:
     found = states(problem, UMCM(step_size=eta, penalty=beta), 4, x0)
 
     def h(x: Array) -> float:
-        return naive.umcm_value(lambda x: float(problem.value(np.ascontiguousarray(x[None]))[0]), gradient, x, J, beta)
+        return naive.umcm_value(
+            lambda x: float(problem.value(np.ascontiguousarray(x[None]))[0]), gradient, x, J, beta
+        )
 
     rng = np.random.default_rng(4)
     for before, after in pairwise(found):
         np.testing.assert_allclose(after.x, before.x - eta * before.field, atol=1e-14)
         d, x, t = rng.standard_normal((6, 6)), before.x[0], 1e-5
-        assert (h(x + t * d) - h(x - t * d)) / (2 * t) == pytest.approx((before.field[0] * d).sum(), rel=1e-7)
+        assert (h(x + t * d) - h(x - t * d)) / (2 * t) == pytest.approx(
+            (before.field[0] * d).sum(), rel=1e-7
+        )
     if make is hevp:
         expected = naive.umcm_quadratic(0.5 * problem.trace_form()[0], x0, J, beta)
         np.testing.assert_allclose(found[0].field[0], expected, atol=1e-12)
@@ -411,7 +479,8 @@ def test_umcm_by_adagrad() -> None:
 
 
 def test_the_penalty_of_umcm_grows_as_that_of_admm() -> None:
-    """From 1e2 to 1e5 on, doubled every five iterations; each gradient has the penalty of its own iteration."""
+    """From 1e2 to 1e5 on, doubled every five iterations; each gradient has the penalty of its own
+    iteration."""
     problem, eta = hevp(6), 1e-6
     J, C = np.diag(problem.constraint.signs), 0.5 * problem.trace_form()[0]
     x0 = start(problem) + 0.1 * np.random.default_rng(3).standard_normal((6, 6))
@@ -445,10 +514,14 @@ def test_the_rivals_reach_the_optimum(n: int, algorithm: Any, iterations: int, g
 
 @pytest.mark.slow
 def test_other_functions_have_one_minimum() -> None:
-    """log cosh is convex, its minimum over the set the same for all: to each other and to a vanishing gradient."""
+    """log cosh is convex, its minimum over the set the same for all: to each other and to a
+    vanishing gradient."""
     problem: Any = log_cosh(8)
     methods: list[tuple[Any, int]] = [(RGD(step_size="bb"), 1000), (UMCM(), 3000), (JADMM(), 6000)]
-    ends = [solve(problem, algorithm, x0=np.eye(8), iterations=iterations, rows=2).row.values for algorithm, iterations in methods]
+    ends = [
+        solve(problem, algorithm, x0=np.eye(8), iterations=iterations, rows=2).row.values
+        for algorithm, iterations in methods
+    ]
     for end in ends:
         assert end["gradient_norm"] <= 1e-8
         assert end["feasibility"] <= 1e-10
@@ -459,7 +532,9 @@ def test_other_functions_have_one_minimum() -> None:
 def test_the_published_schedule_of_admm_freezes() -> None:
     """At a feasible point that is no better than the start."""
     problem = hevp(20)
-    result = solve(problem, JADMM(schedule="published"), x0=start(problem, 1.0), iterations=2000, rows=2)
+    result = solve(
+        problem, JADMM(schedule="published"), x0=start(problem, 1.0), iterations=2000, rows=2
+    )
     assert result.row.values["feasibility"] <= 1e-13
     assert result.row.values["error"] > 0.9 * result.history["error"][0] > 1.0
 
@@ -475,7 +550,12 @@ def test_published_umcm_stands_still_and_a_small_penalty_runs_away() -> None:
     x0 = start(problem, 1.0)
     slow = solve(problem, UMCM(optimizer="adagrad"), x0=x0, iterations=3000, rows=2)
     assert slow.row.values["error"] > 1e-2
-    assert solve(problem, UMCM(penalty=0.5 * float(problem.lipschitz[0])), x0=x0, iterations=2000).status == "diverged"
+    assert (
+        solve(
+            problem, UMCM(penalty=0.5 * float(problem.lipschitz[0])), x0=x0, iterations=2000
+        ).status
+        == "diverged"
+    )
 
 
 def test_automatic_steps_and_penalties_of_umcm() -> None:
@@ -486,7 +566,11 @@ def test_automatic_steps_and_penalties_of_umcm() -> None:
     for algorithm, beta in ((UMCM(), 3.0 * L), (UMCM(penalty=1.7), 1.7)):
         state = states(problem, algorithm, 0, x0)[0]
         assert state.penalty[0] == pytest.approx(beta, rel=1e-14)
-        assert state.base[0] == state.step_size[0] == pytest.approx(1.0 / (2.0 * L + 4.0 * beta * size), rel=1e-12)
+        assert (
+            state.base[0]
+            == state.step_size[0]
+            == pytest.approx(1.0 / (2.0 * L + 4.0 * beta * size), rel=1e-12)
+        )
 
 
 def test_an_unknown_lipschitz_constant_is_estimated() -> None:
@@ -494,5 +578,9 @@ def test_an_unknown_lipschitz_constant_is_estimated() -> None:
     known, rough = log_cosh(8), log_cosh(8, known=False)
     for algorithm, name, factor in ((JADMM(), "curvature", 1.0), (UMCM(), "penalty", 3.0)):
         state = states(rough, algorithm, 0, np.eye(8))[0]
-        assert 0.1 * known.lipschitz[0] < getattr(state, name)[0] / factor <= (1.0 + 1e-6) * known.lipschitz[0]
+        assert (
+            0.1 * known.lipschitz[0]
+            < getattr(state, name)[0] / factor
+            <= (1.0 + 1e-6) * known.lipschitz[0]
+        )
         assert state.gradients == 13 + isinstance(algorithm, UMCM)

@@ -1,7 +1,9 @@
-"""The inequalities of papers 000 and 002 about RSSM, on random points; expectations are means over all pairs of blocks.
+"""The inequalities of papers 000 and 002 about RSSM, on random points; expectations are means over
+all pairs of blocks.
 
-Paper 000 has the operator A_x of `tests.reference.stationarity`, paper 002 2/l times it: norms of A_x^{-1} are sqrt(l/2) times as
-long, the parameter is l/2 times paper 000's for the same proximal map, and Theta is 2/l times as large.
+Paper 000 has the operator A_x of `tests.reference.stationarity`, paper 002 2/l times it: norms of
+A_x^{-1} are sqrt(l/2) times as long, the parameter is l/2 times paper 000's for the same proximal
+map, and Theta is 2/l times as large.
 """
 
 from __future__ import annotations
@@ -65,7 +67,9 @@ def square(x: Array, xi: Array, blocks: tuple[Index, ...] = BLOCKS) -> float:
 
 def cases(name: str) -> Iterator[tuple[Array, Array, float]]:
     _, lipschitz = bounds(PROBLEMS[name])
-    for seed, (size, share) in enumerate([(0.02, 0.9), (0.1, 0.1), (0.3, 0.5), (1.0, 0.99), (3.0, 0.3)] * 4):
+    for seed, (size, share) in enumerate(
+        [(0.02, 0.9), (0.1, 0.1), (0.3, 0.5), (1.0, 0.99), (3.0, 0.3)] * 4
+    ):
         x = point(name, seed)
         yield x, near(x, size, 100 + seed), share / lipschitz
 
@@ -92,7 +96,10 @@ def test_projections_onto_the_spans_of_two_points() -> None:
         rng = np.random.default_rng(seed)
         x, y = (np.linalg.qr(rng.standard_normal((N, N)))[0] for _ in range(2))
         difference = x[:, :P] @ x[:, :P].T - y[:, :P] @ y[:, :P].T
-        norms = [np.linalg.norm(one, 2) for one in (difference, x[:, P:].T @ y[:, :P], y[:, P:].T @ x[:, :P])]
+        norms = [
+            np.linalg.norm(one, 2)
+            for one in (difference, x[:, P:].T @ y[:, :P], y[:, P:].T @ x[:, :P])
+        ]
         np.testing.assert_allclose(norms, norms[0], rtol=1e-12)
 
 
@@ -105,7 +112,9 @@ def test_norms_at_consecutive_iterates(name: str) -> None:
         ends, d, t = successors(problem, x, step), naive.norm(y - x), step * lipschitz
         there = np.mean([square(end, y - end) for end in ends])
         here = np.mean([square(x, y - end) for end in ends])
-        allowed = 4 * t / L * (L - 2) * d**2 + 2 * t**2 / L * (L - 2) * (d**2 + t * (d**2 + 1) + 2 * d)
+        allowed = 4 * t / L * (L - 2) * d**2 + 2 * t**2 / L * (L - 2) * (
+            d**2 + t * (d**2 + 1) + 2 * d
+        )
         assert there <= here + allowed
 
 
@@ -117,7 +126,9 @@ def test_recursion(name: str) -> None:
     for x, y, step in cases(name):
         d, t = naive.norm(y - x), step * lipschitz
         there = np.mean([square(end, y - end) for end in successors(problem, x, step)])
-        descent = value(problem, y) - value(problem, x) + 0.5 * (tau + (2 * L - 3) * lipschitz) * d**2
+        descent = (
+            value(problem, y) - value(problem, x) + 0.5 * (tau + (2 * L - 3) * lipschitz) * d**2
+        )
         rest = 1 + (L - 2) * ((1 + t) * d**2 + 4 * d + t * (3 + t))
         assert there <= square(x, y - x) + 4 * step / L * descent + 2 * t**2 / L * rest
 
@@ -131,17 +142,24 @@ def rotated(angle: float) -> Array:
 
 
 def test_lemma_A4_fails_as_printed_and_holds_with_twice_the_constant() -> None:
-    """The difference of squares (39): sqrt(2) times the printed bound in the limit here; 2 sqrt(2) (l - 2) bounds it.
+    """The difference of squares (39): sqrt(2) times the printed bound in the limit here; 2 sqrt(2)
+    (l - 2) bounds it.
 
     |<A, B>| <= ||A|| ||B||_F in the proof needs the nuclear norm of B; with Frobenius norms of A and B, sqrt(2) more for each.
     """
     blocks = tuple(np.array([j]) for j in range(3))
     x, theta = np.eye(5, 3), 1e-3
     end = x.copy()
-    end[:, :2] = naive.polar(x[:, :2] + math.tan(theta) * np.eye(5)[:, 3:])  # a step along a partial subgradient -(e4, e5)
+    # a step along a partial subgradient -(e4, e5)
+    end[:, :2] = naive.polar(x[:, :2] + math.tan(theta) * np.eye(5)[:, 3:])
     for first, second in ((theta / 2 + 0.01, theta / 2 - 0.01), (0.3, -0.2)):
         xi, zeta = rotated(first), rotated(second)
-        left = abs(square(end, xi, blocks) - square(x, xi, blocks) - square(end, zeta, blocks) + square(x, zeta, blocks))
+        left = abs(
+            square(end, xi, blocks)
+            - square(x, xi, blocks)
+            - square(end, zeta, blocks)
+            + square(x, zeta, blocks)
+        )
         unit = naive.norm(end - x) * naive.norm(xi - zeta)
         assert math.sqrt(2.0) * unit < left <= 2 * math.sqrt(2.0) * unit
         if first < 0.1:
@@ -156,13 +174,17 @@ def test_lemma_A4_fails_as_printed_and_holds_with_twice_the_constant() -> None:
         xi = Stiefel(6, 4).random(rng)
         zeta = naive.polar(xi + 10.0 ** -rng.integers(0, 4) * rng.standard_normal((6, 4)))
         left = abs(square(end, xi) - square(x, xi) - square(end, zeta) + square(x, zeta))
-        assert left <= 2 * math.sqrt(2.0) * (L - 2) * naive.norm(end - x) * naive.norm(xi - zeta) + 1e-12
+        assert (
+            left
+            <= 2 * math.sqrt(2.0) * (L - 2) * naive.norm(end - x) * naive.norm(xi - zeta) + 1e-12
+        )
 
 
 @pytest.mark.slow
 @every
 def test_proximal_points_of_consecutive_iterates_and_the_decrease(name: str) -> None:
-    """Lemma 4.5, whose proof leans on (39), and Proposition 4.8 in both versions; lambda is half of the largest."""
+    """Lemma 4.5, whose proof leans on (39), and Proposition 4.8 in both versions; lambda is half of
+    the largest."""
     problem = PROBLEMS[name]
     tau, lipschitz = bounds(problem)
     lam = 0.5 * largest_parameter(L, tau, lipschitz)
@@ -174,10 +196,13 @@ def test_proximal_points_of_consecutive_iterates_and_the_decrease(name: str) -> 
         there = [surrogate_stationarity(problem, end, BLOCKS, lam) for end in ends]
         for end, found in zip(ends, there, strict=True):
             moved = naive.norm(found.point - here.point) - 1e-6
-            assert moved <= (L - 1) / (1 - lam * steep) * naive.norm(end - x)  # 4.5; with (39) repaired 1 + sqrt(2) (l - 2)
+            # 4.5; with (39) repaired 1 + sqrt(2) (l - 2)
+            assert moved <= (L - 1) / (1 - lam * steep) * naive.norm(end - x)
         fall, t = here.envelope - np.mean([found.envelope for found in there]), step * lipschitz
         slope = lam / L * (1 / lam - (tau + (2 * L - 3) * lipschitz))
-        assert step * here.stationarity**2 <= (fall + t**2 / (lam * L) * (1 + 68 / 9 * (L - 2))) / slope * (1 + 1e-6)
+        assert step * here.stationarity**2 <= (
+            fall + t**2 / (lam * L) * (1 + 68 / 9 * (L - 2))
+        ) / slope * (1 + 1e-6)
         own, theta = lam * L / 2, here.stationarity * 2 / L  # paper 002's parameter and measure
         slope = own / L * (L / (2 * own) - (tau + (2 * L - 3) * lipschitz))
         rest = (9 * t**2 + 4 * (L - 2) * t**3 + (L - 2) * t**4) / (2 * own)

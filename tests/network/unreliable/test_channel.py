@@ -1,4 +1,5 @@
-"""The effect of a channel on averages, as W(k) and formula (1) say; rates and laws of its draws; its bytes on the wire."""
+"""The effect of a channel on averages, as W(k) and formula (1) say; rates and laws of its draws;
+its bytes on the wire."""
 
 from __future__ import annotations
 
@@ -32,7 +33,13 @@ from tests.support.threads import on_ranks
 RING = tp.uniform_weights(tp.ring(10), 0.8)
 DENSE = tp.metropolis_weights(tp.erdos_renyi(10, 0.4, seed=3))
 PROBLEM = do.problems.PCASettings(data="synthetic", dimension=8, rank=2, samples=20).problem(10, 0)
-BREAKING = ("loss:p=0.3", "failures:p=0.3", "bursts:p=0.3,length=4", "bursts:p=0.3,bad=0.8,good=0.1", "sleep:p=0.3")
+BREAKING = (
+    "loss:p=0.3",
+    "failures:p=0.3",
+    "bursts:p=0.3,length=4",
+    "bursts:p=0.3,bad=0.8,good=0.1",
+    "sleep:p=0.3",
+)
 CODING = (
     "topk:share=0.2",
     "topk:share=0.2,feedback=false",
@@ -70,8 +77,12 @@ def averaging(network: UnreliableNetwork, x: Array, first: int = 0) -> Iterator[
         yield state.x.copy()
 
 
-def rounds(channel: Channel, W: Any, x: Array, number: int, communicator: Any = "serial") -> list[Array]:
-    return [*islice(averaging(UnreliableNetwork(W, communicator, channel=channel, seed=3), x), number)]
+def rounds(
+    channel: Channel, W: Any, x: Array, number: int, communicator: Any = "serial"
+) -> list[Array]:
+    return [
+        *islice(averaging(UnreliableNetwork(W, communicator, channel=channel, seed=3), x), number)
+    ]
 
 
 def products(channel: Channel, number: int) -> Array:
@@ -97,13 +108,17 @@ def test_with_repair_the_mean_stays_to_rounding(written: str, W: Any) -> None:
 @pytest.mark.parametrize("written", ["loss:p=0.3", "delay:rounds=2", *CODING[::2]])
 def test_without_repair_it_does_not(written: str) -> None:
     x = points()
-    assert np.abs(rounds(Channel(written, repair=False), DENSE, x, 20)[-1].mean(0) - x.mean(0)).max() > 1e-3
+    assert (
+        np.abs(rounds(Channel(written, repair=False), DENSE, x, 20)[-1].mean(0) - x.mean(0)).max()
+        > 1e-3
+    )
 
 
 @pytest.mark.parametrize("repair", [True, False])
 @pytest.mark.parametrize("written", BREAKING)
 def test_the_matrix_of_a_round(written: str, repair: bool) -> None:
-    """Mixing the identity gives W(k): a used edge has W's weight, rows sum to 1, with repair columns too."""
+    """Mixing the identity gives W(k): a used edge has W's weight, rows sum to 1, with repair
+    columns too."""
     full = DENSE.toarray()
     off = ~np.eye(10, dtype=bool)
     channel = Channel(written, repair=repair)
@@ -120,7 +135,9 @@ def test_the_matrix_of_a_round(written: str, repair: bool) -> None:
 def test_an_agent_that_sleeps_keeps_every_bit_and_tracking_its_invariant(correction: float) -> None:
     """Who sleeps is not corrected."""
     channel = Channel("sleep:p=0.4,length=3", correction=correction)
-    run = set_up(PROBLEM, do.DRFGT(step_size=0.01, penalty=1.0), RING, channel=channel, comm="serial", seed=4)
+    run = set_up(
+        PROBLEM, do.DRFGT(step_size=0.01, penalty=1.0), RING, channel=channel, comm="serial", seed=4
+    )
     asleep = Chain(Draws(4, 0, np.arange(10), np.arange(10)), 0.4, 3.0)
     states = run.states()
     before = [array.copy() for array in next(states)[:3]]
@@ -129,7 +146,9 @@ def test_an_agent_that_sleeps_keeps_every_bit_and_tracking_its_invariant(correct
         for old, new in zip(before, state[:3], strict=True):
             np.testing.assert_array_equal((old == new).all((1, 2)), asleep(k))
         if not correction:
-            np.testing.assert_allclose(state.tracker.mean(0), state.field.mean(0), rtol=0, atol=1e-14)
+            np.testing.assert_allclose(
+                state.tracker.mean(0), state.field.mean(0), rtol=0, atol=1e-14
+            )
         before = [array.copy() for array in state[:3]]
 
 
@@ -143,10 +162,13 @@ def test_no_loss_gives_the_bits_of_a_good_network() -> None:
 
 @pytest.mark.parametrize("repair", [True, False])
 def test_topk_late_and_lossy_as_agent_by_agent(repair: bool) -> None:
-    """Formula (1) in loops over agents, with copies of what was said; what is lost is read off a channel that only loses."""
+    """Formula (1) in loops over agents, with copies of what was said; what is lost is read off a
+    channel that only loses."""
     x, W = points(20), DENSE.toarray()
     matrices = [products(Channel("loss:p=0.2", repair=repair), number) for number in range(15)]
-    found = rounds(Channel("loss:p=0.2", "topk:share=0.2", "delay:rounds=2", repair=repair), DENSE, x, 15)
+    found = rounds(
+        Channel("loss:p=0.2", "topk:share=0.2", "delay:rounds=2", repair=repair), DENSE, x, 15
+    )
     copies: list[list[Array]] = []
     for k, matrix in enumerate(matrices):
         now = []
@@ -176,7 +198,8 @@ def test_bursts_have_the_stationary_law_of_gilbert_and_elliott() -> None:
     edges = Edges(np.arange(2000), np.arange(2000) + 1)
     chain = Chain(Draws(11, 0, *edges), p, length)
     states = np.array([chain(t) for t in range(300)])
-    spread = math.sqrt(p * (1 - p) / states.size * (2 * length))  # correlated over about that many rounds
+    # correlated over about that many rounds
+    spread = math.sqrt(p * (1 - p) / states.size * (2 * length))
     assert abs(states.mean() - p) < 4 * spread
     assert abs(states[0].mean() - p) < 4 * math.sqrt(p * (1 - p) / 2000)
     leaves = (states[:-1] & ~states[1:]).sum() / states[:-1].sum()
@@ -196,14 +219,19 @@ def test_a_chain_is_a_function_of_the_round() -> None:
         np.testing.assert_array_equal(Chain(Draws(3, 1, *pair), 0.3, 8.0)(t), states[t])
 
 
-@pytest.mark.parametrize(("late", "own", "stable"), [(1, 0.52, True), (1, 0.48, False), (2, 0.7, True), (2, 0.68, False)])
+@pytest.mark.parametrize(
+    ("late", "own", "stable"), [(1, 0.52, True), (1, 0.48, False), (2, 0.7, True), (2, 0.68, False)]
+)
 def test_how_much_delay_repair_can_bear(late: int, own: float, stable: bool) -> None:
-    """x <- x - (I - W) x(k - d): stable where 1 - w < 2 sin(pi / (4 d + 2)); on this ring 1 - w is at most 2 (1 - own)."""
+    """x <- x - (I - W) x(k - d): stable where 1 - w < 2 sin(pi / (4 d + 2)); on this ring 1 - w is
+    at most 2 (1 - own)."""
     assert (2 * (1 - own) < 2 * math.sin(math.pi / (4 * late + 2))) is stable
     x = points()
     spread = [
         np.abs(mixed - x.mean(0)).max()
-        for mixed in rounds(Channel(f"delay:rounds={late}"), tp.uniform_weights(tp.ring(10), own), x, 900)
+        for mixed in rounds(
+            Channel(f"delay:rounds={late}"), tp.uniform_weights(tp.ring(10), own), x, 900
+        )
     ]
     assert bool(spread[-1] < 1e-2 * spread[0]) is stable
     assert stable or spread[-1] > 1e2 * spread[0]
@@ -222,7 +250,8 @@ def test_bytes_on_the_wire() -> None:
 
 
 def test_what_is_counted() -> None:
-    """The first message with feedback is whole, one that is lost is sent once more; who sleeps sends nothing."""
+    """The first message with feedback is whole, one that is lost is sent once more; who sleeps
+    sends nothing."""
     x = points(1000)
 
     def counts(channel: Channel, number: int) -> tuple[int, int]:
@@ -237,7 +266,9 @@ def test_what_is_counted() -> None:
     lost = int(sum(Loss(0.5).lost(edges, 3, 0)(t).sum() for t in range(4)))
     assert counts(Channel("loss:p=0.5", "quantize:feedback=true"), 4)[0] == 80 + lost
     asleep = Chain(Draws(3, 0, np.arange(10), np.arange(10)), 0.5, 2.0)
-    assert counts(Channel("sleep:p=0.5,length=2"), 4)[0] == sum(2 * int((~asleep(t)).sum()) for t in range(4))
+    assert counts(Channel("sleep:p=0.5,length=2"), 4)[0] == sum(
+        2 * int((~asleep(t)).sum()) for t in range(4)
+    )
 
 
 @pytest.mark.parametrize("written", [*BREAKING, *CODING, *LATE, "crash:p=0.3,length=2"])
@@ -245,7 +276,9 @@ def test_the_same_bits_over_ranks(written: str) -> None:
     x = points()
     for repair, ranks in ((True, 3), (True, 10), (False, 7)):
         channel = Channel(written, "loss:p=0.1", repair=repair)
-        parts = on_ranks(ranks, lambda communicator, c=channel: rounds(c, DENSE, x, 12, communicator)[-1])  # type: ignore[misc]
+        parts = on_ranks(
+            ranks, lambda communicator, c=channel: rounds(c, DENSE, x, 12, communicator)[-1]
+        )  # type: ignore[misc]
         np.testing.assert_array_equal(np.concatenate(parts), rounds(channel, DENSE, x, 12)[-1])
 
 
@@ -255,21 +288,45 @@ def test_the_same_bits_over_ranks(written: str) -> None:
         ("combine-then-adapt", ("topk:share=0.2", "loss:p=0.1")),
         ("adapt-then-combine", ("delay:rounds=3,random=true",)),
         ("adapt-then-combine", ("bursts:p=0.2", "sleep:p=0.2")),
-        ("combine-then-adapt", ("crash:p=0.1,length=2", "delay:rounds=1", "delay:rounds=2,random=true", "randomk:share=0.5")),
+        (
+            "combine-then-adapt",
+            (
+                "crash:p=0.1,length=2",
+                "delay:rounds=1",
+                "delay:rounds=2,random=true",
+                "randomk:share=0.5",
+            ),
+        ),
     ],
 )
-def test_a_run_goes_on_with_what_is_in_flight(faults: tuple[str, ...], order: Any, tmp_path: Path) -> None:
+def test_a_run_goes_on_with_what_is_in_flight(
+    faults: tuple[str, ...], order: Any, tmp_path: Path
+) -> None:
     method = do.DRFGT(step_size=0.02, penalty=1.0, order=order)
 
-    def go(communicator: Any, iterations: int, folder: Path | None = None, resume: Path | None = None) -> tuple[str, bytes, int]:
-        more: dict[str, Any] = {"checkpoints": folder and do.Checkpoints(folder), "resume": resume, "channel": Channel(*faults)}
-        result = do.solve(PROBLEM, method, RING, iterations=iterations, record_every=5, comm=communicator, **more)
-        return result.collective.sha256(result.x), result.history["objective"].tobytes(), result.row.bytes
+    def go(
+        communicator: Any, iterations: int, folder: Path | None = None, resume: Path | None = None
+    ) -> tuple[str, bytes, int]:
+        more: dict[str, Any] = {
+            "checkpoints": folder and do.Checkpoints(folder),
+            "resume": resume,
+            "channel": Channel(*faults),
+        }
+        result = do.solve(
+            PROBLEM, method, RING, iterations=iterations, record_every=5, comm=communicator, **more
+        )
+        return (
+            result.collective.sha256(result.x),
+            result.history["objective"].tobytes(),
+            result.row.bytes,
+        )
 
     whole = go("serial", 40)
     for number, first in enumerate((0, 15)):
         folder = tmp_path / str(number)
-        on_ranks(2, lambda communicator, first=first, folder=folder: go(communicator, first, folder))  # type: ignore[misc]
+        on_ranks(
+            2, lambda communicator, first=first, folder=folder: go(communicator, first, folder)
+        )  # type: ignore[misc]
         assert go("serial", 40, resume=folder) == whole
     with pytest.raises(do.CheckpointError, match="network: channel is"):
         do.solve(PROBLEM, method, RING, iterations=40, record_every=5, comm="serial", resume=folder)
@@ -277,8 +334,15 @@ def test_a_run_goes_on_with_what_is_in_flight(faults: tuple[str, ...], order: An
 
 @pytest.mark.slow
 def test_the_published_experiment_converges_through_bad_networks() -> None:
-    problem, method = do.problems.ProcrustesSettings().problem(10, seed=0), do.DRFGT(step_size=1e-2, penalty=10.0)
-    more: dict[str, Any] = {"stopping": do.stopping.GradientNorm(1e-4), "record_every": 100, "comm": "serial"}
+    problem, method = (
+        do.problems.ProcrustesSettings().problem(10, seed=0),
+        do.DRFGT(step_size=1e-2, penalty=10.0),
+    )
+    more: dict[str, Any] = {
+        "stopping": do.stopping.GradientNorm(1e-4),
+        "record_every": 100,
+        "comm": "serial",
+    }
     clean, lossy, sparse = (
         do.solve(problem, method, RING, iterations=9000, channel=channel, **more)
         for channel in (None, "loss:p=0.1", "topk:share=0.1")
@@ -319,12 +383,19 @@ def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(TypeError, match="made of faults"):
         Channel(3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="on a time-varying network"):
-        UnreliableNetwork(tp.sequence_from_name("one_peer_exponential", 8), "serial", channel=Channel("topk"))
+        UnreliableNetwork(
+            tp.sequence_from_name("one_peer_exponential", 8), "serial", channel=Channel("topk")
+        )
 
 
 def test_on_a_time_varying_network_losses_keep_the_mean() -> None:
     x = np.random.default_rng(1).standard_normal((8, 6))
-    for mixed in rounds(Channel("loss:p=0.3", "quantize:bits=4"), tp.sequence_from_name("one_peer_exponential", 8), x, 20):
+    for mixed in rounds(
+        Channel("loss:p=0.3", "quantize:bits=4"),
+        tp.sequence_from_name("one_peer_exponential", 8),
+        x,
+        20,
+    ):
         np.testing.assert_allclose(mixed.mean(0), x.mean(0), rtol=0, atol=1e-14)
 
 

@@ -1,4 +1,5 @@
-"""How arrays are coded: what is kept of them exactly, by which law it is drawn, and that it belongs to an agent alone."""
+"""How arrays are coded: what is kept of them exactly, by which law it is drawn, and that it belongs
+to an agent alone."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def arriving(coding: Coding, x: Array, source: Source = SOURCE) -> Array:
 @pytest.mark.parametrize("size", [1, 2, 9, 257, 1000, 3000])
 @pytest.mark.parametrize("share", [0.004, 0.02, 0.1, 0.25, 0.6, 1.0])
 def test_topk_keeps_the_largest_and_of_equals_the_first(size: int, share: float) -> None:
-    """Also where the largest stand in a run, repeat themselves, differ in their last digits, or are infinite."""
+    """Also where the largest stand in a run, repeat themselves, differ in their last digits, or are
+    infinite."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((70, size)) * 10.0 ** rng.integers(-300, 300, (70, 1))
     x[1] = np.arange(size)
@@ -43,9 +45,13 @@ def test_topk_keeps_the_largest_and_of_equals_the_first(size: int, share: float)
     np.testing.assert_array_equal(arriving(TopK(share=share), x), expected)
 
 
-@pytest.mark.parametrize(("size", "share"), [(1, 0.1), (10, 0.1), (100, 0.1), (1000, 0.125), (1000, 0.97), (4000, 0.12), (37, 1.0)])
+@pytest.mark.parametrize(
+    ("size", "share"),
+    [(1, 0.1), (10, 0.1), (100, 0.1), (1000, 0.125), (1000, 0.97), (4000, 0.12), (37, 1.0)],
+)
 def test_randomk_sends_the_first_draws_that_are_distinct(size: int, share: float) -> None:
-    """Draw by draw, of 32 bits each, until there are enough; of almost all entries those that are left out."""
+    """Draw by draw, of 32 bits each, until there are enough; of almost all entries those that are
+    left out."""
     kept = max(1, round(share * size))
     fewer = min(kept, size - kept)
     some = 2 * max(12, fewer // 16)
@@ -54,7 +60,9 @@ def test_randomk_sends_the_first_draws_that_are_distinct(size: int, share: float
         drawn: list[int] = []
         stretch = 0
         while len(drawn) < fewer:
-            for word in SOURCE._replace(agents=slice(agent, agent + 1)).words(3, some if stretch else fewer + some, stretch)[0]:
+            for word in SOURCE._replace(agents=slice(agent, agent + 1)).words(
+                3, some if stretch else fewer + some, stretch
+            )[0]:
                 place = int(word) * size >> 32
                 if len(drawn) < fewer and place not in drawn:
                     drawn.append(place)
@@ -67,11 +75,15 @@ def test_randomk_sends_the_first_draws_that_are_distinct(size: int, share: float
 
 
 @pytest.mark.parametrize(("size", "share"), [(2, 0.5), (10, 0.3), (10, 0.7), (1000, 0.5)])
-def test_randomk_with_a_large_share_sends_those_with_the_largest_numbers(size: int, share: float) -> None:
+def test_randomk_with_a_large_share_sends_those_with_the_largest_numbers(
+    size: int, share: float
+) -> None:
     sent = arriving(RandomK(share=share), np.ones((70, size))) != 0.0
     largest = np.argsort(-SOURCE.words(3, size).astype(np.int64), axis=1, kind="stable")
     for agent in range(70):
-        np.testing.assert_array_equal(np.flatnonzero(sent[agent]), np.sort(largest[agent, : round(share * size)]))
+        np.testing.assert_array_equal(
+            np.flatnonzero(sent[agent]), np.sort(largest[agent, : round(share * size)])
+        )
 
 
 @pytest.mark.parametrize("coding", [TopK(), RandomK(), RandomK(share=0.6), Quantize()])
@@ -79,11 +91,14 @@ def test_what_an_agent_sends_does_not_depend_on_who_is_coded_with_it(coding: Cod
     x = np.random.default_rng(2).standard_normal((70, 600))
     whole = arriving(coding, x)
     for rows in (slice(0, 1), slice(9, 40), slice(69, 70)):
-        np.testing.assert_array_equal(arriving(coding, x[rows], SOURCE._replace(agents=rows)), whole[rows])
+        np.testing.assert_array_equal(
+            arriving(coding, x[rows], SOURCE._replace(agents=rows)), whole[rows]
+        )
 
 
 def test_codings_one_after_another_work_on_what_is_left() -> None:
-    """Of 600 entries 60, of these the 6 largest, and these alone rounded; places are those of the array."""
+    """Of 600 entries 60, of these the 6 largest, and these alone rounded; places are those of the
+    array."""
     x = np.random.default_rng(2).standard_normal((70, 600))
     code = RandomK().coded(Code(x), SOURCE, 0)
     assert code.places is not None
@@ -92,7 +107,9 @@ def test_codings_one_after_another_work_on_what_is_left() -> None:
     assert fewer.places is not None
     assert fewer.values.shape == fewer.places.shape == (70, 6)
     np.testing.assert_array_equal(fewer.values, x.reshape(-1)[fewer.places])
-    assert (np.sort(np.abs(fewer.values), axis=1) == np.sort(np.abs(code.values), axis=1)[:, -6:]).all()
+    assert (
+        np.sort(np.abs(fewer.values), axis=1) == np.sort(np.abs(code.values), axis=1)[:, -6:]
+    ).all()
     rounded, out = Quantize(bits=8).coded(fewer, SOURCE, 2), np.empty_like(x)
     rounded.put(out)
     assert (np.count_nonzero(out, axis=1) == 6).all()
@@ -123,7 +140,9 @@ def test_quantization_is_unbiased_and_to_the_nearest_multiples() -> None:
     for t in range(500):
         quantized = arriving(quantize, x, SOURCE._replace(t=t))
         assert (np.abs(quantized - x) <= unit * (1 + 1e-12)).all()
-        np.testing.assert_allclose(quantized, np.round(quantized / np.maximum(unit, 1e-300)) * unit, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(
+            quantized, np.round(quantized / np.maximum(unit, 1e-300)) * unit, rtol=0, atol=1e-12
+        )
         total += quantized - x
     spread = total / 500 / np.maximum(unit, 1e-300)
     assert np.abs(spread).max() < 6 * 0.5 / math.sqrt(500)

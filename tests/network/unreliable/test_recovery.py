@@ -1,4 +1,5 @@
-"""What repairs agents and averages: new starts after crashes, the correction of trackers, and what averaging can bear."""
+"""What repairs agents and averages: new starts after crashes, the correction of trackers, and what
+averaging can bear."""
 
 from __future__ import annotations
 
@@ -34,8 +35,11 @@ def down(p: float, length: float) -> Any:
 
 
 @pytest.mark.parametrize("repair", [True, False])
-def test_after_a_crash_agents_begin_at_the_mean_of_their_neighbours_with_nothing_tracked(repair: bool) -> None:
-    """Agent by agent. Without repair what crashed takes with it what the sum of the trackers is from then on wrong by."""
+def test_after_a_crash_agents_begin_at_the_mean_of_their_neighbours_with_nothing_tracked(
+    repair: bool,
+) -> None:
+    """Agent by agent. Without repair what crashed takes with it what the sum of the trackers is
+    from then on wrong by."""
     run, network = steps(Channel("crash:p=0.3,length=3", repair=repair))
     crashed, W = down(0.3, 3.0), DENSE.toarray()
     states = run.states()
@@ -48,7 +52,11 @@ def test_after_a_crash_agents_begin_at_the_mean_of_their_neighbours_with_nothing
         old, told = x.copy(), 0
         for i in np.flatnonzero(back):
             heard = [j for j in range(10) if j != i and W[i, j] > 0 and here[j] and not back[j]]
-            x[i] = sum(W[i, j] * old[j] for j in heard) / sum(W[i, j] for j in heard) if heard else run.x0[i]
+            x[i] = (
+                sum(W[i, j] * old[j] for j in heard) / sum(W[i, j] for j in heard)
+                if heard
+                else run.x0[i]
+            )
             wrong = wrong + field[i] - y[i]
             y[i] = field[i] = 0.0
             told += len(heard)
@@ -61,7 +69,9 @@ def test_after_a_crash_agents_begin_at_the_mean_of_their_neighbours_with_nothing
         moved = np.tensordot(used, x, 1) - 0.02 * y
         before = network.messages, network.bytes, network.rounds
         state = next(states)
-        np.testing.assert_allclose(state.x, np.where(here[:, None, None], moved, x), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(
+            state.x, np.where(here[:, None, None], moved, x), rtol=0, atol=1e-12
+        )
         np.testing.assert_array_equal(state.tracker[~here], y[~here])
         np.testing.assert_allclose((state.tracker - state.field).sum(0), wrong, rtol=0, atol=1e-11)
         sent = int((W[here] > 0).sum()) - int(here.sum())
@@ -73,7 +83,8 @@ def test_after_a_crash_agents_begin_at_the_mean_of_their_neighbours_with_nothing
 
 
 def test_a_correction_of_one_makes_trackers_fields() -> None:
-    """With c so large that min(1, c / k) = 1 every iteration is x <- W(k) x - alpha F(x): what is tracked is begun anew."""
+    """With c so large that min(1, c / k) = 1 every iteration is x <- W(k) x - alpha F(x): what is
+    tracked is begun anew."""
     run, _ = steps(Channel("loss:p=0.3", repair=False, correction=1e9))
     for k, state in zip(range(25), run.states(), strict=False):
         if k:
@@ -81,7 +92,8 @@ def test_a_correction_of_one_makes_trackers_fields() -> None:
 
 
 def test_the_correction_shrinks_the_error_of_the_mean_by_its_share() -> None:
-    """Next to a run without: both lose the same messages, so that the error goes by (1 - c / k) where nothing is lost."""
+    """Next to a run without: both lose the same messages, so that the error goes by (1 - c / k)
+    where nothing is lost."""
     c, k0 = 3.0, 7
     run, _ = steps(Channel("loss:p=0", correction=c))
     expected = None
@@ -98,11 +110,25 @@ def test_the_correction_shrinks_the_error_of_the_mean_by_its_share() -> None:
 
 
 @pytest.mark.slow
-def test_the_monitor_sees_what_is_lost_in_one_direction_and_the_correction_makes_up_for_it() -> None:
-    """Without repair the mean of the trackers drifts away; corrected, it comes back, and points go on."""
-    problem, method = do.problems.ProcrustesSettings().problem(10, seed=0), do.DRFGT(step_size=1e-2, penalty=10.0)
+def test_the_monitor_sees_what_is_lost_in_one_direction_and_the_correction_makes_up_for_it() -> (
+    None
+):
+    """Without repair the mean of the trackers drifts away; corrected, it comes back, and points go
+    on."""
+    problem, method = (
+        do.problems.ProcrustesSettings().problem(10, seed=0),
+        do.DRFGT(step_size=1e-2, penalty=10.0),
+    )
     kept, left, corrected = (
-        do.solve(problem, method, RING, iterations=1500, channel=Channel("loss:p=0.1", **more), comm="serial", rows=5)
+        do.solve(
+            problem,
+            method,
+            RING,
+            iterations=1500,
+            channel=Channel("loss:p=0.1", **more),
+            comm="serial",
+            rows=5,
+        )
         for more in ({}, {"repair": False}, {"repair": False, "correction": 1.0})
     )
     assert (kept.drifted, left.drifted) == (False, True)
@@ -114,7 +140,11 @@ def test_the_monitor_sees_what_is_lost_in_one_direction_and_the_correction_makes
 
 def test_what_cannot_be_corrected_or_begun_anew_is_refused() -> None:
     for channel, method, words in (
-        (Channel("loss:p=0.1", correction=1.0), do.DGD(step_size=0.01, penalty=1.0), "this method has none"),
+        (
+            Channel("loss:p=0.1", correction=1.0),
+            do.DGD(step_size=0.01, penalty=1.0),
+            "this method has none",
+        ),
         (Channel("crash:p=0.1"), do.REXTRA(), "also keeps dual"),
     ):
         with pytest.raises(ChannelError, match=words):
@@ -141,13 +171,16 @@ def test_a_method_that_does_not_declare_its_state_is_refused() -> None:
 
 
 def test_who_shares_its_draws_meets_the_limit_exactly() -> None:
-    """Two agents' difference, were they to draw together, is one eigenvector with l: E e^2 comes back as it was at the limit."""
+    """Two agents' difference, were they to draw together, is one eigenvector with l: E e^2 comes
+    back as it was at the limit."""
     for share in (0.1, 0.5, 0.9):
         for factor, stable in ((0.99, True), (1.01, False)):
             eigenvalue = factor * randomk_limit(share)
             total = np.zeros((4, 4))
             for sent, probability in ((1.0, share), (0.0, 1.0 - share)):
-                once = np.array([[1.0 - eigenvalue * sent, -eigenvalue * (1.0 - sent)], [sent, 1.0 - sent]])
+                once = np.array(
+                    [[1.0 - eigenvalue * sent, -eigenvalue * (1.0 - sent)], [sent, 1.0 - sent]]
+                )
                 total += probability * np.kron(once, once)
             assert bool(np.abs(np.linalg.eigvals(total)).max() < 1.0) is stable
 
@@ -155,7 +188,10 @@ def test_who_shares_its_draws_meets_the_limit_exactly() -> None:
 def test_what_runs_apart_is_said_before(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         UnreliableNetwork(RING, "serial", channel=Channel("randomk:share=0.1"))
-    assert "own weights W_ii must be above 0.895 on average, got 0.8; send a share of 0.33 or more" in caplog.text
+    assert (
+        "own weights W_ii must be above 0.895 on average, got 0.8; send a share of 0.33 or more"
+        in caplog.text
+    )
     for written, W, number in (
         ("randomk:share=0.1", tp.uniform_weights(tp.ring(10), 0.9), 0),
         ("randomk:share=0.1,feedback=false", RING, 0),
@@ -166,7 +202,10 @@ def test_what_runs_apart_is_said_before(caplog: pytest.LogCaptureFixture) -> Non
         ("delay:rounds=9", RING, 1),
     ):
         assert len(UnreliableNetwork(W, "serial", channel=Channel(written)).cautions) == number
-    assert UnreliableNetwork(RING, "serial", channel=Channel("delay:rounds=9", repair=False)).cautions == []
+    assert (
+        UnreliableNetwork(RING, "serial", channel=Channel("delay:rounds=9", repair=False)).cautions
+        == []
+    )
     assert math.isclose(delay_limit(1), 1.0)
 
 
@@ -197,11 +236,18 @@ def test_momentum_beside_lost_messages_is_said_before(
         ("drgta", "delay:rounds=1", False),
     ],
 )
-def test_methods_that_late_messages_drive_apart(name: str, fault: str, warned: bool, caplog: pytest.LogCaptureFixture) -> None:
-    """Agents disagree after 600 iterations, or the run diverges, exactly where a warning before the first one says so."""
+def test_methods_that_late_messages_drive_apart(
+    name: str, fault: str, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Agents disagree after 600 iterations, or the run diverges, exactly where a warning before the
+    first one says so."""
     data = np.random.default_rng(0).standard_normal((8, 20, 5)) * [3, 2, 1, 1, 1]
     W = tp.lazy(tp.metropolis_weights(tp.ring(8)))
     with caplog.at_level(logging.WARNING):
-        result = do.solve(do.problems.PCA(data, 2), name, W, iterations=600, rows=2, channel=fault, comm="serial")
+        result = do.solve(
+            do.problems.PCA(data, 2), name, W, iterations=600, rows=2, channel=fault, comm="serial"
+        )
     assert ("does not converge at any step" in caplog.text) is warned
-    assert (result.status == "diverged" or bool(result.row.values["consensus_error"] > 1e-2)) is warned
+    assert (
+        result.status == "diverged" or bool(result.row.values["consensus_error"] > 1e-2)
+    ) is warned

@@ -1,4 +1,5 @@
-"""The hyperbolic eigenvalue problem: its derivatives, constants, samples, optimum, data and refusals."""
+"""The hyperbolic eigenvalue problem: its derivatives, constants, samples, optimum, data and
+refusals."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def built(**settings: Any) -> HEVP:
     return problem
 
 
-@pytest.mark.parametrize(("form", "rows"), [("well-posed", 9), ("as-printed", 9), ("as-printed", 2)])
+@pytest.mark.parametrize(
+    ("form", "rows"), [("well-posed", 9), ("as-printed", 9), ("as-printed", 2)]
+)
 def test_value_gradients_and_constants_are_the_formulas(form: Any, rows: int) -> None:
     sign, rng = (1.0 if form == "well-posed" else -1.0), np.random.default_rng(1)
     D = np.random.default_rng(0).standard_normal((rows, 5))
@@ -35,10 +38,14 @@ def test_value_gradients_and_constants_are_the_formulas(form: Any, rows: int) ->
     np.testing.assert_allclose(problem.gradient(x)[0], 2.0 * C @ x[0], rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(problem.trace_form()[0], 2.0 * C, rtol=1e-13, atol=1e-13)
     assert problem.trace_form() is problem.trace_form()
-    assert problem.lipschitz[0] == pytest.approx(np.abs(np.linalg.eigvalsh(2.0 * C)).max(), rel=1e-12)
+    assert problem.lipschitz[0] == pytest.approx(
+        np.abs(np.linalg.eigvalsh(2.0 * C)).max(), rel=1e-12
+    )
     single = np.mean([problem.gradient_on(x, np.array([[k]])) for k in range(rows)], axis=0)
     np.testing.assert_allclose(single, problem.gradient(x), rtol=1e-11)
-    np.testing.assert_allclose(problem.gradient_on(x, np.arange(rows)[None]), problem.gradient(x), rtol=1e-11)
+    np.testing.assert_allclose(
+        problem.gradient_on(x, np.arange(rows)[None]), problem.gradient(x), rtol=1e-11
+    )
     assert isinstance(problem, (TraceForm, Smooth, Sampled))
 
 
@@ -46,7 +53,9 @@ def test_the_optimum_is_the_sum_of_absolute_eigenvalues() -> None:
     problem = made()
     values = np.linalg.eigvals(np.diag(SIGNS) @ problem.trace_form()[0] / 2.0)
     assert problem.optimum == pytest.approx(np.abs(values).sum(), rel=1e-12)
-    assert problem.error(np.eye(5)) == pytest.approx(problem.value(np.eye(5)[None])[0] / np.abs(values).sum() - 1.0, rel=1e-12)
+    assert problem.error(np.eye(5)) == pytest.approx(
+        problem.value(np.eye(5)[None])[0] / np.abs(values).sum() - 1.0, rel=1e-12
+    )
     assert isinstance(problem, KnownOptimum)
     assert problem.error_name == "relative_gap"
 
@@ -57,8 +66,11 @@ def test_the_printed_form_has_no_answer() -> None:
 
 
 def test_generated_and_published_data() -> None:
-    """randn10: 10 x 10 and p = 5; at the identity half of the objective is near -1/2 E ||D||_F^2 = -50, -42.3 in the table."""
-    values = np.linalg.eigvalsh(built(dimension=12, condition=1e4, samples=30).trace_form()[0] / 2.0)
+    """randn10: 10 x 10 and p = 5; at the identity half of the objective is near -1/2 E ||D||_F^2 =
+    -50, -42.3 in the table."""
+    values = np.linalg.eigvalsh(
+        built(dimension=12, condition=1e4, samples=30).trace_form()[0] / 2.0
+    )
     np.testing.assert_allclose(values, np.logspace(-4, 0, 12), rtol=1e-9)
     problem = built(data="randn10", form="as-printed")
     assert problem.shape == (10, 10)
@@ -77,10 +89,16 @@ def test_data_by_file(tmp_path: Path) -> None:
 
 
 def test_rows_and_columns_are_drawn_from_a_file(tmp_path: Path) -> None:
-    """The same for every number of blocks, in the file's order, without repetition; another seed draws others."""
+    """The same for every number of blocks, in the file's order, without repetition; another seed
+    draws others."""
     whole = np.arange(1.0, 601.0).reshape(30, 20)
     np.save(tmp_path / "all.npy", whole)
-    chosen: Any = {"data": str(tmp_path / "all.npy"), "draw_rows": 12, "draw_columns": 5, "divide_by": 4.0}
+    chosen: Any = {
+        "data": str(tmp_path / "all.npy"),
+        "draw_rows": 12,
+        "draw_columns": 5,
+        "divide_by": 4.0,
+    }
     settings = HEVPSettings(form="as-printed", **chosen)
     problem: HEVP = building.built(settings.problem(1, 3))
     (found,) = DrawnSamples(chosen["data"], settings, 3).rows(np.arange(12))[None] * 4.0
@@ -90,17 +108,26 @@ def test_rows_and_columns_are_drawn_from_a_file(tmp_path: Path) -> None:
     assert (np.diff(columns) > 0.0).all()
     np.testing.assert_allclose(problem.trace_form()[0], -2.0 * found.T @ found / 16.0, rtol=1e-12)
     parts: HEVP = building.built(settings.in_blocks(4, 3))
-    np.testing.assert_allclose(parts.gradient(np.stack([np.eye(5)] * 4)).mean(0), problem.gradient(np.eye(5)[None])[0])
-    assert not np.array_equal(problem.trace_form(), building.built(settings.problem(1, 4)).trace_form())
-    with pytest.raises(ValueError, match=r"draw_rows must be at most 30, the rows of .*all\.npy, got 31"):
+    np.testing.assert_allclose(
+        parts.gradient(np.stack([np.eye(5)] * 4)).mean(0), problem.gradient(np.eye(5)[None])[0]
+    )
+    assert not np.array_equal(
+        problem.trace_form(), building.built(settings.problem(1, 4)).trace_form()
+    )
+    with pytest.raises(
+        ValueError, match=r"draw_rows must be at most 30, the rows of .*all\.npy, got 31"
+    ):
         built(**(chosen | {"draw_rows": 31}))
-    with pytest.raises(ValueError, match=r"draw_columns must be at most 20, the columns of .*all\.npy, got 21"):
+    with pytest.raises(
+        ValueError, match=r"draw_columns must be at most 20, the columns of .*all\.npy, got 21"
+    ):
         built(**(chosen | {"draw_columns": 21}))
 
 
 @pytest.mark.parametrize("name", ["w1a", "w1a.txt"])
 def test_svmlight_is_known_by_its_first_line(tmp_path: Path, name: str) -> None:
-    """Files of the LIBSVM page as they are: no extension, a blank at the end of a line, a row without features."""
+    """Files of the LIBSVM page as they are: no extension, a blank at the end of a line, a row
+    without features."""
     pytest.importorskip("sklearn")
     (tmp_path / name).write_text("-1 2:1 5:1 7:1 \n+1 1:0.5 7:-2 \n-1 \n-1 3:1 \n")
     D = np.zeros((4, 7))
@@ -116,5 +143,10 @@ def test_a_ridge_makes_it_definite(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"the 4 columns of D are dependent: add a ridge"):
         built(data=str(tmp_path / "low.npy"))
     problem = built(data=str(tmp_path / "low.npy"), ridge=0.5)
-    np.testing.assert_allclose(problem.trace_form()[0], 2.0 * (3.0 * np.ones((4, 4)) + 0.5 * np.eye(4)), rtol=1e-12)
-    np.testing.assert_allclose(built(data=str(tmp_path / "low.npy"), form="as-printed").trace_form()[0], -6.0 * np.ones((4, 4)))
+    np.testing.assert_allclose(
+        problem.trace_form()[0], 2.0 * (3.0 * np.ones((4, 4)) + 0.5 * np.eye(4)), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        built(data=str(tmp_path / "low.npy"), form="as-printed").trace_form()[0],
+        -6.0 * np.ones((4, 4)),
+    )

@@ -1,4 +1,5 @@
-"""The hyperbolic structural probe: geometry, derivatives, samples, the printed form, data and refusals; methods on it."""
+"""The hyperbolic structural probe: geometry, derivatives, samples, the printed form, data and
+refusals; methods on it."""
 
 from __future__ import annotations
 
@@ -62,7 +63,12 @@ def test_the_value_is_the_formula(smoothing: float) -> None:
     x = somewhere(problem)
     q = [phi(x[0].T @ d) for d in problem.rows]
     (wanted,) = problem.wanted
-    total = sum((wanted[i, j] - distance(q[i], q[j], smoothing)) ** 2 for i in range(9) for j in range(9) if i != j)
+    total = sum(
+        (wanted[i, j] - distance(q[i], q[j], smoothing)) ** 2
+        for i in range(9)
+        for j in range(9)
+        if i != j
+    )
     assert problem.value(x)[0] == pytest.approx(total / 81, rel=1e-12)
     np.testing.assert_allclose(problem.points(x[0]), q, rtol=1e-13)
     np.testing.assert_allclose([inner(one, one) for one in q], -(ALPHA**2), rtol=1e-12)
@@ -76,7 +82,9 @@ def test_many_rows_are_gone_through_in_pieces(monkeypatch: pytest.MonkeyPatch) -
     x = somewhere(problem)
     whole = problem.value(x), problem.gradient(x), problem.distances(x[0])
     monkeypatch.setattr("decentorth.problems.j_orthogonal.hspp.PASS_BYTES", 8 * 23 * 5)
-    for one, other in zip(whole, (problem.value(x), problem.gradient(x), problem.distances(x[0])), strict=True):
+    for one, other in zip(
+        whole, (problem.value(x), problem.gradient(x), problem.distances(x[0])), strict=True
+    ):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
 
 
@@ -93,7 +101,9 @@ def test_every_pair_has_one_number_and_their_mean_is_the_gradient(m: int) -> Non
     gradient = problem.gradient(x)
     singles = np.mean([problem.gradient_on(x, np.array([[k]])) for k in range(number)], axis=0)
     np.testing.assert_allclose(singles, gradient, rtol=1e-11, atol=1e-11)
-    np.testing.assert_allclose(problem.gradient_on(x, np.arange(number)[None]), gradient, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(
+        problem.gradient_on(x, np.arange(number)[None]), gradient, rtol=1e-11, atol=1e-11
+    )
     with pytest.raises(IndexError, match=f"from 0 to {number - 1}, got {number}"):
         problem.gradient_on(x, np.array([[number]]))
 
@@ -106,7 +116,9 @@ def test_the_printed_form_is_constant() -> None:
     for seed in range(5):
         x = somewhere(problem, seed)[0]
         printed = q @ x
-        np.testing.assert_allclose(printed * SIGNS @ printed.T, q * SIGNS @ q.T, rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(
+            printed * SIGNS @ printed.T, q * SIGNS @ q.T, rtol=1e-11, atol=1e-11
+        )
         assert np.abs(problem.distances(x) - at_identity).max() > 0.1
 
 
@@ -126,7 +138,9 @@ def test_the_slope_of_smoothed_distances_is_bounded() -> None:
 
 def test_a_single_negative_sign_is_hyperbolic_space() -> None:
     """On the hyperboloid arccosh of minus the product is the distance of the Poincare ball."""
-    q = Ultrahyperbolic(np.array([1.0, 1.0, -1.0]), 1.0).points(np.random.default_rng(0).standard_normal((6, 3)))
+    q = Ultrahyperbolic(np.array([1.0, 1.0, -1.0]), 1.0).points(
+        np.random.default_rng(0).standard_normal((6, 3))
+    )
     q *= np.sign(q[:, 2:])
     manifold = Ultrahyperbolic(np.array([1.0, 1.0, -1.0]), 1.0)
     products = (q * np.array([1.0, 1.0, -1.0])) @ q.T
@@ -143,16 +157,21 @@ def test_a_single_negative_sign_is_hyperbolic_space() -> None:
 def planted(m: int, smoothing: float = 0.0) -> tuple[HSPP, Array]:
     plain = made(m, smoothing)
     x = somewhere(plain)
-    return HSPP(plain.rows, plain.distances(x[0]), SIGNS, ALPHA, smoothing=smoothing, optimal_value=0.0), x
+    return HSPP(
+        plain.rows, plain.distances(x[0]), SIGNS, ALPHA, smoothing=smoothing, optimal_value=0.0
+    ), x
 
 
 @pytest.mark.slow
 def test_planted_distances_are_found() -> None:
-    """By J-JOBCD, which never increases, and from sampled pairs where slopes are bounded, with a tenth of the pairs."""
+    """By J-JOBCD, which never increases, and from sampled pairs where slopes are bounded, with a
+    tenth of the pairs."""
     problem, x = planted(40, 0.5)
     aside = problem.constraint.tangent(x, 0.1 * np.random.default_rng(5).standard_normal((1, 5, 5)))
     x0 = problem.constraint.retract(x, aside)[0]
-    values = np.array([problem.value(state.x)[0] for state in islice(iterate(problem, JJOBCD(), x0=x0), 400)])
+    values = np.array(
+        [problem.value(state.x)[0] for state in islice(iterate(problem, JJOBCD(), x0=x0), 400)]
+    )
     assert (np.diff(values) <= 1e-12 * values[:-1]).all()
     assert values[-1] < 1e-8 * values[0]
     result = solve(problem, VRJJOBCD(varsigma=3.0), x0=x0, iterations=1000, rows=2)
@@ -165,7 +184,12 @@ def test_the_planted_point_is_stationary_at_zero() -> None:
     assert problem.value(x)[0] < 1e-24
     assert np.abs(problem.gradient(x)).max() < 1e-9
     assert built(points=30, distances="planted").optimal_value == 0.0
-    assert built(points=1000, dimension=50, data="gaussian", distances="planted", smoothing=0.5).optimal_value == 0.0
+    assert (
+        built(
+            points=1000, dimension=50, data="gaussian", distances="planted", smoothing=0.5
+        ).optimal_value
+        == 0.0
+    )
 
 
 # data
@@ -174,7 +198,13 @@ def test_the_planted_point_is_stationary_at_zero() -> None:
 def test_a_trees_distances_are_its_edges() -> None:
     paths = random_tree(np.random.default_rng(0), 30)
     squared = squared_distances(paths)
-    parents = [None, *[int(np.flatnonzero((paths == paths[k] - np.eye(30)[k]).all(-1))[0]) for k in range(1, 30)]]
+    parents = [
+        None,
+        *[
+            int(np.flatnonzero((paths == paths[k] - np.eye(30)[k]).all(-1))[0])
+            for k in range(1, 30)
+        ],
+    ]
     adjacency = np.full((30, 30), np.inf)
     for child, parent in enumerate(parents):
         adjacency[child, child] = 0.0
@@ -193,7 +223,9 @@ def test_data_and_distances_by_file(tmp_path: Path) -> None:
     np.save(tmp_path / "D.npy", D)
     np.savetxt(tmp_path / "T.csv", np.round(np.sqrt(squared_distances(D)), 3), delimiter=",")
     problem = built(data=str(tmp_path / "D.npy"), positive=3)
-    np.testing.assert_allclose(problem.wanted[0], [[np.linalg.norm(a - b) for a in D] for b in D], atol=1e-7)
+    np.testing.assert_allclose(
+        problem.wanted[0], [[np.linalg.norm(a - b) for a in D] for b in D], atol=1e-7
+    )
     np.testing.assert_array_equal(problem.constraint.signs, [1.0, 1.0, 1.0, -1.0])
     problem = built(data=str(tmp_path / "D.npy"), distances=str(tmp_path / "T.csv"))
     np.testing.assert_array_equal(problem.wanted[0], np.round(np.sqrt(squared_distances(D)), 3))
@@ -205,12 +237,17 @@ def test_rows_without_an_entry_in_the_drawn_columns_are_not_drawn(tmp_path: Path
     sparse[np.arange(40), np.arange(40) % 12] = 1.0 + np.arange(40)
     np.save(tmp_path / "sparse.npy", sparse)
     chosen: Any = {"data": str(tmp_path / "sparse.npy"), "draw_columns": 6}
-    with pytest.raises(ValueError, match=r"are zero in the drawn columns: leave them out by draw_rows") as found:
+    with pytest.raises(
+        ValueError, match=r"are zero in the drawn columns: leave them out by draw_rows"
+    ) as found:
         built(**chosen)
     kept = int(str(found.value).rsplit(" ", 1)[1])
     rows = built(**chosen, draw_rows=kept).rows
     assert rows.shape == (kept, 6)
     assert rows.any(axis=-1).all()
     assert set(rows[rows > 0.0]) < set(range(1, 41))
-    with pytest.raises(ValueError, match=f"draw_rows must be at most {kept}, the rows .* that are not zero in 6 of its 12"):
+    with pytest.raises(
+        ValueError,
+        match=f"draw_rows must be at most {kept}, the rows .* that are not zero in 6 of its 12",
+    ):
         built(**chosen, draw_rows=kept + 1)

@@ -1,4 +1,5 @@
-"""The example that trains UltraE, ComplEx and DistMult by mini-batches: its derivatives, feasibility and shared candidates."""
+"""The example that trains UltraE, ComplEx and DistMult by mini-batches: its derivatives,
+feasibility and shared candidates."""
 
 from __future__ import annotations
 
@@ -16,8 +17,24 @@ from tests.support.mpi import ROOT
 EXAMPLE = runpy.run_path(str(ROOT / "examples" / "j_orthogonal" / "knowledge.py"))
 N, RELATIONS = 8, 3
 OPTIONS: dict[str, Any] = {
-    **{"score": "signed", "loss": "softmax", "by": "angles", "start": "pole", "spread": 0.5, "turned": "any", "turn": 1.0},
-    **{"delta": 0.5, "inverse": True, "falling": True, "batch": 16, "shared": 0, "rate": 0.02, "step": 0.3},
+    **{
+        "score": "signed",
+        "loss": "softmax",
+        "by": "angles",
+        "start": "pole",
+        "spread": 0.5,
+        "turned": "any",
+        "turn": 1.0,
+    },
+    **{
+        "delta": 0.5,
+        "inverse": True,
+        "falling": True,
+        "batch": 16,
+        "shared": 0,
+        "rate": 0.02,
+        "step": 0.3,
+    },
     **{"epochs": 20, "seconds": 1.0},
 }
 
@@ -57,11 +74,14 @@ MODELS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 @pytest.mark.parametrize(("name", "changed"), MODELS)
 def test_the_slopes_of_a_batch_are_its_derivatives(name: str, changed: dict[str, Any]) -> None:
-    """Central differences of the loss in double precision, in entities, biases, relations or their angles."""
+    """Central differences of the loss in double precision, in entities, biases, relations or their
+    angles."""
     made, rng = training(name, **changed), np.random.default_rng(5)
     model, recorder = made.model, Recorder()
     made.adam = made.adagrad = recorder
-    model.entities = model.entities.astype(np.float64) + 0.1 * rng.standard_normal(model.entities.shape)
+    model.entities = model.entities.astype(np.float64) + 0.1 * rng.standard_normal(
+        model.entities.shape
+    )
     model.biases = 0.3 * rng.standard_normal(len(model.biases))
     arrays = {"entities": model.entities, "biases": model.biases}
     if name == "UltraE":
@@ -87,7 +107,9 @@ def test_the_slopes_of_a_batch_are_its_derivatives(name: str, changed: dict[str,
         x -= 2.0 * step * direction
         below = loss()
         x += step * direction
-        assert float((slopes[part] * direction).sum()) == pytest.approx((above - below) / (2.0 * step), rel=1e-5, abs=1e-8), part
+        assert float((slopes[part] * direction).sum()) == pytest.approx(
+            (above - below) / (2.0 * step), rel=1e-5, abs=1e-8
+        ), part
 
 
 def test_as_many_shared_entities_as_reach_all_give_the_loss_over_all() -> None:
@@ -106,5 +128,7 @@ def test_ranks_are_those_of_the_scores() -> None:
             own = model.entities[h if column == 2 else t] * model.relations[r]
             every = [(h, r, e) if column == 2 else (e, r, t) for e in range(12)]
             scores = model.entities @ own
-            wanted.append(1 + sum(scores[e] > scores[answer] for e in range(12) if every[e] not in known))
+            wanted.append(
+                1 + sum(scores[e] > scores[answer] for e in range(12) if every[e] not in known)
+            )
     assert sorted(made.ranks(graph.test)) == sorted(wanted)

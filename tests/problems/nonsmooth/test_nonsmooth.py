@@ -1,4 +1,5 @@
-"""Nonsmooth problems: bounds of their subgradients, column oracles, known answers, measures, data, and a user's functions."""
+"""Nonsmooth problems: bounds of their subgradients, column oracles, known answers, measures, data,
+and a user's functions."""
 
 from __future__ import annotations
 
@@ -70,22 +71,36 @@ def rows_of(problem: Any) -> list[Array]:
 
 @pytest.mark.parametrize("name", ["rsr", "odl", "sparse-pca", "l1-pca"])
 def test_constants_of_curvature_and_slope_hold(name: str) -> None:
-    """f(y) >= f(x) + <G(x), y - x> - tau/2 ||y - x||^2 also where it has kinks, -f of l1-PCA; ||G(x)|| <= L where x^T x = I."""
-    made: Any = {"sparse-pca": lambda a: SparsePCA(a, 4, MU), "l1-pca": lambda a: L1PCA(a, 4)} | {n: MAKE[n][0] for n in MAKE}
+    """f(y) >= f(x) + <G(x), y - x> - tau/2 ||y - x||^2 also where it has kinks, -f of l1-PCA;
+    ||G(x)|| <= L where x^T x = I."""
+    made: Any = {"sparse-pca": lambda a: SparsePCA(a, 4, MU), "l1-pca": lambda a: L1PCA(a, 4)} | {
+        n: MAKE[n][0] for n in MAKE
+    }
     problem, sign = made[name](samples()), -1.0 if name == "l1-pca" else 1.0
     columns = problem.shape[1]
     points = [gaussian(columns, seed=seed) for seed in range(4)]
-    points += [np.zeros_like(points[0]), points[1] * (np.arange(columns) > 1), points[0] * (np.arange(D) > 2)[:, None]]
+    points += [
+        np.zeros_like(points[0]),
+        points[1] * (np.arange(columns) > 1),
+        points[0] * (np.arange(D) > 2)[:, None],
+    ]
     for row, x in zip(samples(), points[2], strict=True):
         x -= np.outer(row[0], row[0] @ x) / (row[0] @ row[0])
     for x in points:
         gradient, value = sign * problem.gradient(x), sign * problem.value(x)
         for y in points:
-            bend = 0.0 if name == "l1-pca" else 0.5 * problem.weak_convexity * ((y - x) ** 2).sum((-2, -1))
+            bend = (
+                0.0
+                if name == "l1-pca"
+                else 0.5 * problem.weak_convexity * ((y - x) ** 2).sum((-2, -1))
+            )
             below = value + (gradient * (y - x)).sum((-2, -1)) - bend
             assert (sign * problem.value(y) >= below - 1e-11 * (1.0 + np.abs(below))).all()
     unit = np.linalg.qr(points[3])[0]
-    assert (np.linalg.norm(problem.gradient(unit), axis=(-2, -1)) <= problem.lipschitz_value * (1 + 1e-12)).all()
+    assert (
+        np.linalg.norm(problem.gradient(unit), axis=(-2, -1))
+        <= problem.lipschitz_value * (1 + 1e-12)
+    ).all()
 
 
 @kinds
@@ -95,12 +110,17 @@ def test_constants_are_met_where_all_samples_are_alike(make: Any, columns: int) 
     assert steepest == pytest.approx(float(alike.lipschitz_value[0]), rel=1e-12)
     assert (alike.weak_convexity == 0.0).all()
     sparse = SparsePCA(samples(), 3, MU)
-    np.testing.assert_allclose(sparse.weak_convexity, [np.linalg.eigvalsh(a.T @ a / len(a))[-1] for a in samples()], rtol=1e-12)
+    np.testing.assert_allclose(
+        sparse.weak_convexity,
+        [np.linalg.eigvalsh(a.T @ a / len(a))[-1] for a in samples()],
+        rtol=1e-12,
+    )
 
 
 @kinds
 def test_columns_are_those_of_the_full_subgradient(make: Any, columns: int) -> None:
-    """Any of them, in any order, while blocks change one after the other; to the same bits on every part of the agents."""
+    """Any of them, in any order, while blocks change one after the other; to the same bits on every
+    part of the agents."""
     rng = np.random.default_rng(4)
     problem = prepared(make(samples()))
     x = gaussian(columns, seed=4)
@@ -110,10 +130,15 @@ def test_columns_are_those_of_the_full_subgradient(make: Any, columns: int) -> N
     for _ in range(60):
         chosen = rng.permutation(columns)[: rng.integers(1, columns + 1)]
         found = problem.partial_gradient(x, chosen, cache)
-        np.testing.assert_allclose(found, problem.gradient(x)[:, :, chosen], atol=1e-12 * np.abs(found).max())
+        np.testing.assert_allclose(
+            found, problem.gradient(x)[:, :, chosen], atol=1e-12 * np.abs(found).max()
+        )
         assert found.flags.c_contiguous
         for i, part in enumerate(parts):
-            assert part.partial_gradient(x[i : i + 1], chosen, alone[i]).tobytes() == found[i : i + 1].tobytes()
+            assert (
+                part.partial_gradient(x[i : i + 1], chosen, alone[i]).tobytes()
+                == found[i : i + 1].tobytes()
+            )
         x[:, :, chosen] += 0.3 * rng.standard_normal((N, D, len(chosen)))
         problem.refresh(cache, x, chosen)
         for i, part in enumerate(parts):
@@ -123,7 +148,8 @@ def test_columns_are_those_of_the_full_subgradient(make: Any, columns: int) -> N
 
 @pytest.mark.slow
 def test_maintained_norms_keep_their_relative_accuracy() -> None:
-    """While they shrink by twelve orders of magnitude, in thousands of changes, and when they become 0."""
+    """While they shrink by twelve orders of magnitude, in thousands of changes, and when they
+    become 0."""
     rng = np.random.default_rng(5)
     problem = RobustSubspaceRecovery(samples((50,)), RANK)
     x = gaussian(D - RANK, 1)
@@ -145,8 +171,12 @@ def test_maintained_norms_keep_their_relative_accuracy() -> None:
 
 
 def test_flops_are_those_of_the_products() -> None:
-    """Two products with the samples, 2 m n c each, and little beside them; in proportion to the columns."""
-    for problem, beside in ((RobustSubspaceRecovery(samples(), RANK), 5), (OrthogonalDictionaryLearning(samples()), 1)):
+    """Two products with the samples, 2 m n c each, and little beside them; in proportion to the
+    columns."""
+    for problem, beside in (
+        (RobustSubspaceRecovery(samples(), RANK), 5),
+        (OrthogonalDictionaryLearning(samples()), 1),
+    ):
         np.testing.assert_array_equal(problem.flops(3), [3 * m * (4 * D + beside) for m in COUNTS])
 
 
@@ -161,13 +191,18 @@ def printed_distance(x: Array, subspace: Array) -> float:
 
 @pytest.mark.parametrize(("n", "d", "p"), [(7, 2, 5), (7, 5, 2), (7, 3, 2), (6, 1, 5), (5, 4, 1)])
 def test_complement_distance_is_the_printed_one(n: int, d: int, p: int) -> None:
-    """It is the least distance to a basis of the complement: that of the one which the polar factor of B^T x makes."""
+    """It is the least distance to a basis of the complement: that of the one which the polar factor
+    of B^T x makes."""
     for seed in range(5):
         x, whole = orthonormal(n, p, seed), orthonormal(n, n, seed + 50)
         subspace, complement = whole[:, :d], whole[:, d:]
         u, _, vt = np.linalg.svd(complement.T @ x, full_matrices=False)
-        assert complement_distance(x, subspace) == pytest.approx(printed_distance(x, subspace), rel=1e-7)
-        assert complement_distance(x, subspace) == pytest.approx(np.linalg.norm(x - complement @ u @ vt), rel=1e-12)
+        assert complement_distance(x, subspace) == pytest.approx(
+            printed_distance(x, subspace), rel=1e-7
+        )
+        assert complement_distance(x, subspace) == pytest.approx(
+            np.linalg.norm(x - complement @ u @ vt), rel=1e-12
+        )
         inside = orthonormal(n - d, p, seed + 9)
         assert complement_distance(complement @ inside, subspace) < 1e-14
 
@@ -187,7 +222,9 @@ def test_dictionary_error_sees_neither_order_nor_signs() -> None:
         signs = rng.choice([-1.0, 1.0], 5)
         assert dictionary_error(dictionary[:, list(order)] * signs, dictionary) < 1e-14
     x = orthonormal(5, 5, 1)
-    expected = sum(abs(max(abs(x[:, i] @ dictionary[:, j]) for j in range(5)) - 1) for i in range(5))
+    expected = sum(
+        abs(max(abs(x[:, i] @ dictionary[:, j]) for j in range(5)) - 1) for i in range(5)
+    )
     assert dictionary_error(x, dictionary) == pytest.approx(expected, rel=1e-13)
 
 
@@ -195,10 +232,15 @@ def test_dictionary_error_sees_neither_order_nor_signs() -> None:
 
 
 def test_generated_points_lie_on_the_sphere_and_inliers_in_the_subspace() -> None:
-    """Published numbers for one agent; norms 1, 1500 in the subspace, shuffled; the start is 0.12 away, as is known of it."""
+    """Published numbers for one agent; norms 1, 1500 in the subspace, shuffled; the start is 0.12
+    away, as is known of it."""
     problem = prepared(built(RSRSettings().problem(1, 0)))
     (a,) = rows_of(problem)
-    assert (a.shape, problem.shape, problem.error_name) == ((5000, 100), (100, 90), "complement_distance")
+    assert (a.shape, problem.shape, problem.error_name) == (
+        (5000, 100),
+        (100, 90),
+        "complement_distance",
+    )
     np.testing.assert_allclose(np.linalg.norm(a, axis=1), 1.0, rtol=1e-14)
     inside = np.linalg.norm(a @ problem.subspace, axis=1) > 1 - 1e-12
     assert inside.sum() == 1500
@@ -209,7 +251,9 @@ def test_generated_points_lie_on_the_sphere_and_inliers_in_the_subspace() -> Non
     start = problem.start(0)
     assert problem.error(start) == pytest.approx(0.12, abs=0.01)
     moments = a.T @ a
-    assert np.trace(start.T @ moments @ start) == pytest.approx(np.linalg.eigvalsh(moments)[:90].sum(), rel=1e-12)
+    assert np.trace(start.T @ moments @ start) == pytest.approx(
+        np.linalg.eigvalsh(moments)[:90].sum(), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("agents", [1, 7])
@@ -228,7 +272,11 @@ def test_with_orthonormal_points_the_start_is_the_answer(agents: int) -> None:
 
 @pytest.mark.parametrize("partition", ["even", "by-label", "dirichlet"])
 def test_inliers_and_outliers_are_divided_over_the_agents(partition: Any) -> None:
-    problem = built(RSRSettings(dimension=12, rank=3, inliers=40, outliers=80, partition=partition).problem(5, 2))
+    problem = built(
+        RSRSettings(dimension=12, rank=3, inliers=40, outliers=80, partition=partition).problem(
+            5, 2
+        )
+    )
     kinds = [np.linalg.norm(a @ problem.subspace, axis=1) > 1 - 1e-12 for a in rows_of(problem)]
     assert sum(len(kind) for kind in kinds) == 120
     assert sum(int(kind.sum()) for kind in kinds) == 40
@@ -238,7 +286,8 @@ def test_inliers_and_outliers_are_divided_over_the_agents(partition: Any) -> Non
 
 
 def test_generated_coefficients_are_bernoulli_gaussian() -> None:
-    """Published numbers: 0.3 of them are not 0, those have variance 1; for several agents evenly divided."""
+    """Published numbers: 0.3 of them are not 0, those have variance 1; for several agents evenly
+    divided."""
     problem = built(ODLSettings().problem(1, 0))
     assert problem.shape == (60, 60)
     coefficients = rows_of(problem)[0] @ problem.dictionary
@@ -255,13 +304,19 @@ def test_generated_coefficients_are_bernoulli_gaussian() -> None:
 
 
 def by_linear_programs(a: Array, b: Array) -> Array:
-    """min ||A b||_1 over unit vectors (Spaeth, Watson 1987): b <- argmin ||A c||_1 with <b, c> = 1, until it stays."""
+    """min ||A b||_1 over unit vectors (Spaeth, Watson 1987): b <- argmin ||A c||_1 with <b, c> = 1,
+    until it stays."""
     m, n = a.shape
     for _ in range(30):
         cost = np.concatenate([np.zeros(n), np.ones(m)])
         above = np.block([[a, -np.eye(m)], [-a, -np.eye(m)]])
         found = scipy.optimize.linprog(
-            cost, above, np.zeros(2 * m), np.concatenate([b, np.zeros(m)])[None], [1.0], [(None, None)] * n + [(0, None)] * m
+            cost,
+            above,
+            np.zeros(2 * m),
+            np.concatenate([b, np.zeros(m)])[None],
+            [1.0],
+            [(None, None)] * n + [(0, None)] * m,
         )
         after = unit(np.array(found.x)[:n])
         if np.abs(after - b).max() < 1e-12:
@@ -273,15 +328,20 @@ def by_linear_programs(a: Array, b: Array) -> Array:
 @pytest.mark.parametrize(("noise", "gap"), [(0.0, 1e-13), (0.02, 1e-6)])
 @pytest.mark.parametrize("seed", range(2))
 def test_hyperplanes_are_those_of_linear_programs(noise: float, gap: float, seed: int) -> None:
-    """DPCP with one column, in eight dimensions: inliers in a hyperplane, a sharp minimum, or near it, a flat one."""
+    """DPCP with one column, in eight dimensions: inliers in a hyperplane, a sharp minimum, or near
+    it, a flat one."""
     rng = np.random.default_rng(seed)
     normal = unit(rng.standard_normal(8))
     inside = rng.standard_normal((120, 8))
     inside -= np.outer(inside @ normal, normal)
-    rows = np.vstack([inside + noise * rng.standard_normal(inside.shape), rng.standard_normal((60, 8))])
+    rows = np.vstack(
+        [inside + noise * rng.standard_normal(inside.shape), rng.standard_normal((60, 8))]
+    )
     a = rows / np.linalg.norm(rows, axis=1)[:, None]
     problem = RobustSubspaceRecovery([a], 7)
-    found = solve(problem, RSM(step_size="geometric:initial=1.0,ratio=0.96"), iterations=600, rows=2).x[0, :, 0]
+    found = solve(
+        problem, RSM(step_size="geometric:initial=1.0,ratio=0.96"), iterations=600, rows=2
+    ).x[0, :, 0]
     start = prepared(problem).start(0)[:, 0]
     other = by_linear_programs(a, start)
     assert abs(found @ other) > 1 - gap
@@ -292,13 +352,21 @@ def test_hyperplanes_are_those_of_linear_programs(noise: float, gap: float, seed
 
 @pytest.mark.slow
 def test_one_robust_component_is_the_best_of_all_signs() -> None:
-    """max ||A x||_1 over unit vectors is max ||A^T b|| over signs b (Markopoulos, Karystinos, Pados 2014): all 2^9 are tried."""
+    """max ||A x||_1 over unit vectors is max ||A^T b|| over signs b (Markopoulos, Karystinos, Pados
+    2014): all 2^9 are tried."""
     a = np.random.default_rng(3).standard_normal((10, 4)) * [3.0, 1.0, 1.0, 1.0]
     signs = np.array(list(itertools.product([1.0, -1.0], repeat=9)))
     best = max(float(np.linalg.norm(a.T @ np.concatenate(([1.0], b)))) for b in signs)
     problem = L1PCA([a], 1)
     results = [
-        solve(problem, RSM(step_size="geometric:initial=0.5,ratio=0.98"), iterations=600, seed=seed, rows=2) for seed in range(8)
+        solve(
+            problem,
+            RSM(step_size="geometric:initial=0.5,ratio=0.98"),
+            iterations=600,
+            seed=seed,
+            rows=2,
+        )
+        for seed in range(8)
     ]
     reached = [-10 * result.row.values["objective"] for result in results]
     assert max(reached) == pytest.approx(best, rel=1e-6)
@@ -308,17 +376,28 @@ def test_one_robust_component_is_the_best_of_all_signs() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", first_is_quick([RSM(), RSSM(blocks=3)]))
 def test_sparse_components_are_exactly_sparse_where_that_is_best(method: Any) -> None:
-    """Of a diagonal covariance the leading unit vectors are best for both terms, and f is sharp there."""
-    a = np.sqrt(30.0) * np.diag([3.0, 2.5, 2.0, 1.0, 0.7, 0.3])[:, np.random.default_rng(0).permutation(6)]
+    """Of a diagonal covariance the leading unit vectors are best for both terms, and f is sharp
+    there."""
+    a = (
+        np.sqrt(30.0)
+        * np.diag([3.0, 2.5, 2.0, 1.0, 0.7, 0.3])[:, np.random.default_rng(0).permutation(6)]
+    )
     problem = prepared(SparsePCA([np.tile(a, (5, 1))], 3, 0.8))
     leading = np.argsort(-np.abs(a).max(axis=0))[:3]
-    start = naive.polar(np.eye(6)[:, leading] + 0.15 * np.random.default_rng(0).standard_normal((6, 3)))
+    start = naive.polar(
+        np.eye(6)[:, leading] + 0.15 * np.random.default_rng(0).standard_normal((6, 3))
+    )
     x = solve(problem, method, x0=start, iterations=3000, rows=2).x[0]
-    np.testing.assert_allclose(np.abs(x @ x.T), np.eye(6)[:, leading] @ np.eye(6)[:, leading].T, atol=2e-5)
+    np.testing.assert_allclose(
+        np.abs(x @ x.T), np.eye(6)[:, leading] @ np.eye(6)[:, leading].T, atol=2e-5
+    )
     np.testing.assert_allclose(np.sort(np.abs(x), axis=None)[-3:], 1.0, rtol=1e-8)
 
 
-@pytest.mark.parametrize("settings", [L1PCASettings(), SparsePCASettings(), SparsePCASettings(center=False, normalize=False)])
+@pytest.mark.parametrize(
+    "settings",
+    [L1PCASettings(), SparsePCASettings(), SparsePCASettings(center=False, normalize=False)],
+)
 def test_digits_are_centred_and_scaled_over_all_agents(settings: Any) -> None:
     problem = prepared(built(settings.problem(7, 0)))
     assert problem.shape == (64, 5)
@@ -336,7 +415,10 @@ def test_digits_are_centred_and_scaled_over_all_agents(settings: Any) -> None:
 
 
 def test_a_term_beside_any_smooth_problem() -> None:
-    own, known = WithTerm(PCA(samples(), 3, weights="agents"), MU, term="rows"), SparsePCA(samples(), 3, MU, term="rows")
+    own, known = (
+        WithTerm(PCA(samples(), 3, weights="agents"), MU, term="rows"),
+        SparsePCA(samples(), 3, MU, term="rows"),
+    )
     assert own.gradient(gaussian(3)).tobytes() == known.gradient(gaussian(3)).tobytes()
 
 
@@ -344,7 +426,10 @@ def test_a_term_beside_any_smooth_problem() -> None:
 def test_without_a_term_correlations_are_those_of_the_singular_vectors() -> None:
     rng = np.random.default_rng(1)
     factors = [rng.standard_normal((40, 2)) * [2.0, 1.0] for _ in range(5)]
-    left, right = ([f @ rng.standard_normal((2, d)) + rng.standard_normal((40, d)) for f in factors] for d in (4, 6))
+    left, right = (
+        [f @ rng.standard_normal((2, d)) + rng.standard_normal((40, d)) for f in factors]
+        for d in (4, 6)
+    )
     cross = sum(a.T @ b / 40 for a, b in zip(left, right, strict=True)) / 5
     u, _, v = np.linalg.svd(cross)
     z = solve(SparseCCA(left, right, 2, 0.0), "drproxgt", "ring", iterations=3000, rows=2).x[0]
@@ -361,7 +446,8 @@ SETTINGS: dict[str, Any] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_constant_automatic_steps_come_to_stationary_points_of_digits(name: str) -> None:
-    """Five agents on a ring: stationarity 1e-8, a value as good as a pooled one's, where subgradients stop far above."""
+    """Five agents on a ring: stationarity 1e-8, a value as good as a pooled one's, where
+    subgradients stop far above."""
     problem = prepared(built(SETTINGS[name].problem(5, 0)))
     x0 = problem.start(0)
     best = pooled(problem, x0, 0.05, 2500)
@@ -370,7 +456,10 @@ def test_constant_automatic_steps_come_to_stationary_points_of_digits(name: str)
         row = solve(problem, method, "ring", iterations=1500, rows=2, x0=x0).row.values
         assert row["stationarity"] < 1e-8
         assert row["objective"] <= least + 1e-8
-    assert solve(problem, DRSM(), "ring", iterations=1500, rows=2, x0=x0).row.values["stationarity"] > 1e-4
+    assert (
+        solve(problem, DRSM(), "ring", iterations=1500, rows=2, x0=x0).row.values["stationarity"]
+        > 1e-4
+    )
 
 
 def l1_norms(partial: bool, stacked: bool) -> NonsmoothFunctionProblem[Stiefel]:
@@ -387,7 +476,9 @@ def l1_norms(partial: bool, stacked: bool) -> NonsmoothFunctionProblem[Stiefel]:
         return subgradient(agent, x[:, columns.astype(int)])
 
     def each(function: Callable[..., Any]) -> Callable[..., Array]:
-        return lambda agents, x, *rest: np.stack([function(i, p, *rest) for i, p in zip(agents, x, strict=True)])
+        return lambda agents, x, *rest: np.stack(
+            [function(i, p, *rest) for i, p in zip(agents, x, strict=True)]
+        )
 
     given: Any = [each(f) if stacked else f for f in (value, subgradient, some)]
     where: Any = {"partial_subgradient": given[2] if partial else None, "stacked": stacked}
@@ -413,8 +504,13 @@ def test_wrong_functions_are_refused() -> None:
         NonsmoothFunctionProblem(f, wrong, Stiefel(3, 2), 1)
     with pytest.raises(TypeError, match="partial_subgradient must be a function, got int"):
         NonsmoothFunctionProblem(f, f, Stiefel(3, 2), 1, partial_subgradient=wrong)
-    problem = NonsmoothFunctionProblem(f, f, Stiefel(3, 2), 1, partial_subgradient=lambda i, x, columns: x)
-    with pytest.raises(ValueError, match=re.escape("partial_subgradient of agent 0 must have shape (3, 1), got (3, 2)")):
+    problem = NonsmoothFunctionProblem(
+        f, f, Stiefel(3, 2), 1, partial_subgradient=lambda i, x, columns: x
+    )
+    with pytest.raises(
+        ValueError,
+        match=re.escape("partial_subgradient of agent 0 must have shape (3, 1), got (3, 2)"),
+    ):
         problem.partial_gradient(np.ones((1, 3, 2)), np.array([0]), np.empty((1, 0)))
 
 
@@ -427,11 +523,16 @@ def test_samples_of_a_file_are_divided_and_normalized(normalize: bool, tmp_path:
     a[7] = 0.0
     np.save(tmp_path / "a.npy", a)
     where: dict[str, Any] = {"data": str(tmp_path / "a.npy"), "normalize": normalize}
-    rsr, odl = built(RSRSettings(rank=2, **where).problem(4, 1)), built(ODLSettings(**where).problem(4, 1))
+    rsr, odl = (
+        built(RSRSettings(rank=2, **where).problem(4, 1)),
+        built(ODLSettings(**where).problem(4, 1)),
+    )
     assert (rsr.shape, odl.shape, rsr.error_name, odl.error_name) == ((4, 2), (4, 4), "", "")
     rows = [np.vstack(rows_of(problem)) for problem in (rsr, odl)]
     if normalize:
-        np.testing.assert_allclose(sorted(np.linalg.norm(rows[0], axis=1)), [0.0, *[1.0] * 89], rtol=1e-14)
+        np.testing.assert_allclose(
+            sorted(np.linalg.norm(rows[0], axis=1)), [0.0, *[1.0] * 89], rtol=1e-14
+        )
         assert np.mean(rows[1] ** 2) == pytest.approx(1.0, rel=1e-13)
     else:
         for own in rows:

@@ -1,4 +1,5 @@
-"""Low-rank matrix completion: its least squares, answer and curvature, and what generated and loaded data are."""
+"""Low-rank matrix completion: its least squares, answer and curvature, and what generated and
+loaded data are."""
 
 from __future__ import annotations
 
@@ -29,7 +30,10 @@ def observed(columns: tuple[int, ...] = COLUMNS, seed: int = 0, share: float = 0
     data = []
     for count in columns:
         a = rng.standard_normal((D, count))
-        a[rng.permuted(np.tile(np.arange(D)[:, None], count), axis=0) >= rng.integers(R + 2, round(D * share) + 2, count)] = np.nan
+        a[
+            rng.permuted(np.tile(np.arange(D)[:, None], count), axis=0)
+            >= rng.integers(R + 2, round(D * share) + 2, count)
+        ] = np.nan
         data.append(a)
     return data
 
@@ -39,7 +43,9 @@ def gaussian(n: int = N, seed: int = 0) -> Array:
 
 
 def test_large_agents_in_parts_have_the_bits_of_the_whole() -> None:
-    problem = built(MatrixCompletionSettings(dimension=150, columns=80, rank=12, oversampling=2.5).problem(5, 0))
+    problem = built(
+        MatrixCompletionSettings(dimension=150, columns=80, rank=12, oversampling=2.5).problem(5, 0)
+    )
     x = np.random.default_rng(0).standard_normal((5, 150, 12))
     gradient = problem.gradient(x)
     for own in (slice(0, 1), slice(1, 4), slice(3, 5)):
@@ -57,7 +63,8 @@ def test_an_agent_with_singular_least_squares_disturbs_nobody() -> None:
 
 
 def test_generated_data_is_explained_by_its_true_column_space() -> None:
-    """f, its gradient and the error vanish there, and the completed matrix is the true one: of rank r, unlike what was observed."""
+    """f, its gradient and the error vanish there, and the completed matrix is the true one: of rank
+    r, unlike what was observed."""
     problem = built(MatrixCompletionSettings(dimension=40, columns=25, rank=3).problem(6, 2))
     assert (isinstance(problem, KnownOptimum), problem.error_name) == (True, "subspace_distance")
     basis = problem.optimum
@@ -72,15 +79,24 @@ def test_generated_data_is_explained_by_its_true_column_space() -> None:
     assert problem.value(stack(away, 6)).min() > 1e-3
     completed = np.hstack(problem.completed(x))
     assert np.linalg.svd(completed, compute_uv=False)[3] < 1e-10
-    full = built(MatrixCompletionSettings(dimension=40, columns=25, rank=3, oversampling=40 * 150 / (3 * 187)).problem(6, 2))
+    full = built(
+        MatrixCompletionSettings(
+            dimension=40, columns=25, rank=3, oversampling=40 * 150 / (3 * 187)
+        ).problem(6, 2)
+    )
     np.testing.assert_allclose(np.hstack(full.completed(x)), completed, atol=1e-9)
 
 
 @pytest.mark.parametrize("oversampling", [1.2, 5.5])
 def test_generated_data_has_the_published_number_of_observed_entries(oversampling: float) -> None:
-    """nu r (d + T - r), the same number in each column or one more; every row is drawn from; each agent sees another pattern."""
+    """nu r (d + T - r), the same number in each column or one more; every row is drawn from; each
+    agent sees another pattern."""
     d, columns, r, n = 40, 11, 3, 7
-    problem = built(MatrixCompletionSettings(dimension=d, columns=columns, rank=r, oversampling=oversampling).problem(n, 0))
+    problem = built(
+        MatrixCompletionSettings(
+            dimension=d, columns=columns, rank=r, oversampling=oversampling
+        ).problem(n, 0)
+    )
     masks = np.concatenate([mask for _, (mask, _) in problem._columns])
     assert masks.sum() == round(oversampling * r * (d + n * columns - r))
     counts = masks.sum(axis=1)
@@ -91,22 +107,35 @@ def test_generated_data_has_the_published_number_of_observed_entries(oversamplin
 
 def test_noise_has_its_size_and_the_answer_is_then_unknown() -> None:
     settings: dict[str, Any] = {"dimension": 60, "columns": 50, "rank": 2, "oversampling": 5.0}
-    clean, noisy = (built(MatrixCompletionSettings(**settings, noise=noise).problem(4, 0)) for noise in (0.0, 0.25))
-    pairs = [(a, b, mask) for (_, (mask, a)), (_, (_, b)) in zip(clean._columns, noisy._columns, strict=True)]
+    clean, noisy = (
+        built(MatrixCompletionSettings(**settings, noise=noise).problem(4, 0))
+        for noise in (0.0, 0.25)
+    )
+    pairs = [
+        (a, b, mask)
+        for (_, (mask, a)), (_, (_, b)) in zip(clean._columns, noisy._columns, strict=True)
+    ]
     differences = np.concatenate([(b - a)[mask > 0] for a, b, mask in pairs])
     assert np.std(differences) == pytest.approx(0.25, rel=0.05)
     for problem in (noisy, built(MatrixCompletionSettings(**settings, ridge=0.1).problem(4, 0))):
         assert not problem.error_name
-        with pytest.raises(ValueError, match="the true column space is known for generated data without noise and ridge"):
+        with pytest.raises(
+            ValueError,
+            match="the true column space is known for generated data without noise and ridge",
+        ):
             problem.error(problem.start(0))
 
 
 def test_drfgt_completes_the_matrix_with_nothing_tuned() -> None:
-    problem = MatrixCompletionSettings(dimension=40, columns=30, rank=3, oversampling=4.0).problem(6, 0)
+    problem = MatrixCompletionSettings(dimension=40, columns=30, rank=3, oversampling=4.0).problem(
+        6, 0
+    )
     result = solve(problem, DRFGT(), "ring", iterations=3000, record_every=50, stopping=Error(1e-8))
     assert result.history["error"][0] > 1.0
     assert result.converged, result.message
-    found, true = (np.hstack(result.problem.completed(x)) for x in (result.x, stack(result.problem.optimum, 6)))
+    found, true = (
+        np.hstack(result.problem.completed(x)) for x in (result.x, stack(result.problem.optimum, 6))
+    )
     assert relative(found, true) < 1e-6
 
 
@@ -117,7 +146,9 @@ def saved(kind: str, folder: Path, a: Array) -> str:
     if kind == "npy":
         np.save(path, rows)
     else:
-        scipy.io.mmwrite(path, scipy.sparse.coo_array((rows[seen], seen), shape=rows.shape), precision=17)
+        scipy.io.mmwrite(
+            path, scipy.sparse.coo_array((rows[seen], seen), shape=rows.shape), precision=17
+        )
     return str(path)
 
 
@@ -130,7 +161,10 @@ def test_files_of_partly_observed_matrices(kind: str, tmp_path: Path) -> None:
     problem = built(settings.problem(3, 0))
     x = gaussian(3)
     assert problem.n_samples.tolist() == [7, 7, 6]
-    assert problem.gradient(x).tobytes() == MatrixCompletion(np.split(a, [7, 14], axis=1), R).gradient(x).tobytes()
+    assert (
+        problem.gradient(x).tobytes()
+        == MatrixCompletion(np.split(a, [7, 14], axis=1), R).gradient(x).tobytes()
+    )
     assert not problem.error_name
     shuffled = built(MatrixCompletionSettings(data=settings.data, rank=R).problem(3, 0))
     point = stack(x[0], 3)
@@ -139,7 +173,8 @@ def test_files_of_partly_observed_matrices(kind: str, tmp_path: Path) -> None:
 
 
 def test_held_out_entries_are_judged_and_play_no_part() -> None:
-    """A division of the entries; the error written agent by agent; at the true column space it vanishes."""
+    """A division of the entries; the error written agent by agent; at the true column space it
+    vanishes."""
     settings = MatrixCompletionSettings(dimension=40, columns=25, rank=3, oversampling=5.0)
     whole = built(settings.problem(4, 1))
     problem = built(replace(settings, held_out=0.2).problem(4, 1))
@@ -165,14 +200,19 @@ def test_held_out_entries_are_judged_and_play_no_part() -> None:
         np.testing.assert_allclose(errors[i], [total, chosen.sum()], rtol=1e-10)
     assert problem.held_out_errors(stack(problem.optimum, 4))[:, 0].max() < 1e-24
     assert problem.restrict(slice(1, 3)).held_out_errors(x[1:3]).tobytes() == errors[1:3].tobytes()
-    with pytest.raises(ValueError, match=r"held_out 0\.001 leaves agent 0 without a held-out entry"):
+    with pytest.raises(
+        ValueError, match=r"held_out 0\.001 leaves agent 0 without a held-out entry"
+    ):
         built(replace(settings, held_out=0.001).problem(4, 1))
 
 
 @pytest.mark.slow
 def test_the_history_has_the_held_out_error_and_it_falls() -> None:
-    """The root mean squared error over all agents at the mean point, also of one agent in blocks."""
-    settings = MatrixCompletionSettings(dimension=30, columns=20, rank=2, oversampling=5.0, held_out=0.1)
+    """The root mean squared error over all agents at the mean point, also of one agent in
+    blocks."""
+    settings = MatrixCompletionSettings(
+        dimension=30, columns=20, rank=2, oversampling=5.0, held_out=0.1
+    )
     problem = built(settings.problem(4, 0))
     result = solve(problem, DRGTA(), "ring", iterations=900)
     column = result.history["held_out_rmse"]
@@ -183,4 +223,6 @@ def test_the_history_has_the_held_out_error_and_it_falls() -> None:
     start = np.linalg.qr(np.random.default_rng(0).standard_normal((30, 2)))[0]
     spread = solve(Spread(settings.problem(4, 0)), RGD(), x0=start, iterations=0)
     alone = solve(problem, DRGTA(), "ring", x0=start, iterations=0)
-    assert spread.history["held_out_rmse"][0] == pytest.approx(alone.history["held_out_rmse"][0], rel=1e-12)
+    assert spread.history["held_out_rmse"][0] == pytest.approx(
+        alone.history["held_out_rmse"][0], rel=1e-12
+    )

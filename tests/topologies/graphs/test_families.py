@@ -1,4 +1,5 @@
-"""Graph families against their definitions, networkx and laws; graphs by name in every way of writing; the errors."""
+"""Graph families against their definitions, networkx and laws; graphs by name in every way of
+writing; the errors."""
 
 from __future__ import annotations
 
@@ -23,18 +24,32 @@ def edges(graph: nx.Graph[Any]) -> set[tuple[int, int]]:
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
 def test_ring_path_complete_and_star_have_the_edges_of_their_definition(n: int) -> None:
-    assert edges(tp.ring(n)) == {(min(i, (i + 1) % n), max(i, (i + 1) % n)) for i in range(n) if n > 1}
+    assert edges(tp.ring(n)) == {
+        (min(i, (i + 1) % n), max(i, (i + 1) % n)) for i in range(n) if n > 1
+    }
     assert edges(tp.path(n)) == {(i, i + 1) for i in range(n - 1)}
-    assert edges(tp.complete(n)) == edges(tp.erdos_renyi(n, 1.0)) == set(itertools.combinations(range(n), 2))
+    assert (
+        edges(tp.complete(n))
+        == edges(tp.erdos_renyi(n, 1.0))
+        == set(itertools.combinations(range(n), 2))
+    )
     assert edges(tp.star(n)) == {(0, i) for i in range(1, n)}
 
 
-@pytest.mark.parametrize("sides", [(1,), (6,), (1, 5), (2, 2), (3, 3), (4, 5), (2, 3, 4), (3, 4, 5)])
-def test_grids_and_tori_join_places_at_distance_one_in_row_major_order(sides: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    "sides", [(1,), (6,), (1, 5), (2, 2), (3, 3), (4, 5), (2, 3, 4), (3, 4, 5)]
+)
+def test_grids_and_tori_join_places_at_distance_one_in_row_major_order(
+    sides: tuple[int, ...],
+) -> None:
     places = [*enumerate(itertools.product(*map(range, sides)))]
 
     def near(distance: Callable[[int, int, int], int]) -> set[tuple[int, int]]:
-        return {(i, j) for (i, a), (j, b) in itertools.combinations(places, 2) if sum(map(distance, a, b, sides)) == 1}
+        return {
+            (i, j)
+            for (i, a), (j, b) in itertools.combinations(places, 2)
+            if sum(map(distance, a, b, sides)) == 1
+        }
 
     assert edges(tp.grid(*sides)) == near(lambda a, b, m: abs(a - b))
     if min(sides) > 2:
@@ -43,7 +58,9 @@ def test_grids_and_tori_join_places_at_distance_one_in_row_major_order(sides: tu
 
 @pytest.mark.parametrize("d", [0, 1, 3, 5])
 def test_hypercube_joins_numbers_that_differ_in_one_binary_digit(d: int) -> None:
-    expected = {(i, j) for i, j in itertools.combinations(range(2**d), 2) if (i ^ j).bit_count() == 1}
+    expected = {
+        (i, j) for i, j in itertools.combinations(range(2**d), 2) if (i ^ j).bit_count() == 1
+    }
     assert edges(tp.hypercube(2**d)) == expected
 
 
@@ -52,22 +69,47 @@ def test_hypercube_joins_numbers_that_differ_in_one_binary_digit(d: int) -> None
     [
         *(
             (tp.circulant(n, offsets), nx.circulant_graph(n, [offset % n for offset in offsets]))
-            for n, offsets in ((1, (1,)), (2, (1,)), (6, (1, 3)), (10, (2, 5)), (12, (5,)), (9, (1, 10, 8)), (10, (10**30 + 1,)))
+            for n, offsets in (
+                (1, (1,)),
+                (2, (1,)),
+                (6, (1, 3)),
+                (10, (2, 5)),
+                (12, (5,)),
+                (9, (1, 10, 8)),
+                (10, (10**30 + 1,)),
+            )
         ),
-        *((tp.exponential(n), nx.circulant_graph(n, [2**j for j in range(7) if 2**j < n])) for n in (1, 2, 3, 8, 10, 100)),
-        *((tp.binary_tree(2 ** (depth + 1) - 1), nx.balanced_tree(2, depth)) for depth in (0, 1, 4)),
+        *(
+            (tp.exponential(n), nx.circulant_graph(n, [2**j for j in range(7) if 2**j < n]))
+            for n in (1, 2, 3, 8, 10, 100)
+        ),
+        *(
+            (tp.binary_tree(2 ** (depth + 1) - 1), nx.balanced_tree(2, depth))
+            for depth in (0, 1, 4)
+        ),
         *(
             (tp.barbell(n, bridge), tp.numbered(nx.barbell_graph((n - bridge) // 2, bridge)))
             for n, bridge in ((6, 0), (7, 1), (13, 3))
         ),
         (tp.barbell(2), nx.path_graph(2)),
-        *((tp.lollipop(n, tail), nx.lollipop_graph(n - tail, tail)) for n, tail in ((5, 2), (9, 0), (12, 8))),
-        *((tp.margulis(m * m), tp.numbered(nx.Graph(nx.margulis_gabber_galil_graph(m)))) for m in (1, 2, 3, 8)),
-        *((tp.chordal_cycle(p), tp.numbered(nx.Graph(nx.chordal_cycle_graph(p)))) for p in (2, 3, 13)),
+        *(
+            (tp.lollipop(n, tail), nx.lollipop_graph(n - tail, tail))
+            for n, tail in ((5, 2), (9, 0), (12, 8))
+        ),
+        *(
+            (tp.margulis(m * m), tp.numbered(nx.Graph(nx.margulis_gabber_galil_graph(m))))
+            for m in (1, 2, 3, 8)
+        ),
+        *(
+            (tp.chordal_cycle(p), tp.numbered(nx.Graph(nx.chordal_cycle_graph(p))))
+            for p in (2, 3, 13)
+        ),
         (tp.watts_strogatz(12, 4, 0.0), nx.circulant_graph(12, [1, 2])),
     ],
 )
-def test_families_are_those_of_networkx_made_simple(graph: nx.Graph[int], expected: nx.Graph[Any]) -> None:
+def test_families_are_those_of_networkx_made_simple(
+    graph: nx.Graph[int], expected: nx.Graph[Any]
+) -> None:
     assert edges(graph) == edges(expected)
     assert nx.number_of_selfloops(graph) == 0
 
@@ -79,9 +121,12 @@ def test_binary_tree_of_any_size_is_a_tree() -> None:
 
 
 def test_expanders_keep_their_gap() -> None:
-    """Gabber and Galil: the second eigenvalue of the 8-regular multigraph is at most 5 sqrt 2, for every size."""
+    """Gabber and Galil: the second eigenvalue of the 8-regular multigraph is at most 5 sqrt 2, for
+    every size."""
     for m in (10, 20):
-        assert np.linalg.eigvalsh(nx.laplacian_matrix(tp.margulis(m * m)).toarray())[1] >= 8 - 5 * np.sqrt(2)
+        assert np.linalg.eigvalsh(nx.laplacian_matrix(tp.margulis(m * m)).toarray())[
+            1
+        ] >= 8 - 5 * np.sqrt(2)
 
 
 @pytest.mark.parametrize(("n", "degree"), [(2, 1), (10, 3), (9, 6), (8, 7), (30, 15), (200, 8)])
@@ -96,9 +141,14 @@ def test_random_regular_is_simple_connected_and_regular(n: int, degree: int) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("draw", "n", "p"),
-    [(lambda seed: tp.erdos_renyi(20, 0.8, seed), 20, 0.8), (lambda seed: tp.random_regular(12, 3, seed), 12, 3 / 11)],
+    [
+        (lambda seed: tp.erdos_renyi(20, 0.8, seed), 20, 0.8),
+        (lambda seed: tp.random_regular(12, 3, seed), 12, 3 / 11),
+    ],
 )
-def test_every_edge_is_drawn_with_its_probability(draw: Callable[[int], nx.Graph[int]], n: int, p: float) -> None:
+def test_every_edge_is_drawn_with_its_probability(
+    draw: Callable[[int], nx.Graph[int]], n: int, p: float
+) -> None:
     draws = 400
     counts = sum((nx.to_numpy_array(draw(seed)) for seed in range(draws)), np.zeros((n, n)))
     frequencies = counts[np.triu_indices(n, 1)] / draws
@@ -120,7 +170,9 @@ def test_random_geometric_joins_exactly_the_agents_within_the_radius() -> None:
     places = np.array([graph.nodes[i]["pos"] for i in graph])
     assert 0 <= places.min() < places.max() <= 1
     distances = np.linalg.norm(places[:, None] - places, axis=2)
-    assert edges(graph) == {(i, j) for i, j in itertools.combinations(range(40), 2) if distances[i, j] <= 0.3}
+    assert edges(graph) == {
+        (i, j) for i, j in itertools.combinations(range(40), 2) if distances[i, j] <= 0.3
+    }
 
 
 def test_numbered_sorts_labels_that_can_be_sorted_and_keeps_edges_and_attributes() -> None:
@@ -146,16 +198,24 @@ def test_numbered_sorts_labels_that_can_be_sorted_and_keeps_edges_and_attributes
         (lambda: tp.erdos_renyi(5, 1.5), r"p must be a probability in \[0, 1\], got 1.5"),
         (lambda: tp.erdos_renyi(200, 0.005), r"n=200, p=0.005.*log\(n\)/n = 0.0265: try p=0.053"),
         (lambda: tp.hypercube(12), "power of 2, got 12; the nearest: 8 and 16"),
-        (lambda: tp.circulant(10, (2, 4)), "disconnected: n and all offsets are multiples of 2; add offset 1"),
+        (
+            lambda: tp.circulant(10, (2, 4)),
+            "disconnected: n and all offsets are multiples of 2; add offset 1",
+        ),
         (lambda: tp.barbell(7), "n - bridge must be even.*try bridge=1"),
         (lambda: tp.chordal_cycle(9), "must be a prime, got 9; the nearest: 7 and 11"),
         (lambda: tp.random_regular(9, 3), r"n \* degree even, got n=9, degree=3"),
         (lambda: tp.random_regular(200, 1), "none of 100 draws was connected; .*try degree=3"),
-        (lambda: tp.random_geometric(50, 0.05), r"none of 100 draws was connected.*try radius=0\.268"),
+        (
+            lambda: tp.random_geometric(50, 0.05),
+            r"none of 100 draws was connected.*try radius=0\.268",
+        ),
         (lambda: tp.watts_strogatz(10, 4, 1.5), r"p must be a probability in \[0, 1\], got 1.5"),
     ],
 )
-def test_impossible_families_are_refused_with_the_repair(build: Callable[[], object], message: str) -> None:
+def test_impossible_families_are_refused_with_the_repair(
+    build: Callable[[], object], message: str
+) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         build()
 
@@ -163,17 +223,39 @@ def test_impossible_families_are_refused_with_the_repair(build: Callable[[], obj
 @pytest.mark.parametrize(
     ("specification", "n_agents", "words"),
     [
-        ("margulis:1000000000000", None, r"margulis: the number of agents must be at most 10\^8, got 1000000000000"),
-        ("chordal_cycle:1000000000000000000000000000057", None, "n must be at most 9223372036854775807, got"),
-        ("complete:1000000", None, r"complete: the number of edges must be at most 10\^9, got 499999500000"),
+        (
+            "margulis:1000000000000",
+            None,
+            r"margulis: the number of agents must be at most 10\^8, got 1000000000000",
+        ),
+        (
+            "chordal_cycle:1000000000000000000000000000057",
+            None,
+            "n must be at most 9223372036854775807, got",
+        ),
+        (
+            "complete:1000000",
+            None,
+            r"complete: the number of edges must be at most 10\^9, got 499999500000",
+        ),
         ("complete:1000000", 10, "has 10+ agents, but n_agents is 10; leave one of the two out"),
-        ("torus:1000000x1000000", 10, "has 10+ agents, but n_agents is 10; leave one of the two out"),
+        (
+            "torus:1000000x1000000",
+            10,
+            "has 10+ agents, but n_agents is 10; leave one of the two out",
+        ),
         ("torus", 10**12, r"torus: the number of agents must be at most 10\^8"),
         ("random_matching", 10**12, r"random_matching: the number of agents must be at most 10\^8"),
     ],
 )
-def test_sizes_are_checked_before_a_graph_is_built(specification: str, n_agents: int | None, words: str) -> None:
-    functions = [tp.sequence_from_name] if specification == "random_matching" else [tp.adjacency_from_name, tp.graph_from_name]
+def test_sizes_are_checked_before_a_graph_is_built(
+    specification: str, n_agents: int | None, words: str
+) -> None:
+    functions = (
+        [tp.sequence_from_name]
+        if specification == "random_matching"
+        else [tp.adjacency_from_name, tp.graph_from_name]
+    )
     for function in functions:
         with pytest.raises(ValueError, match=words):
             function(specification, n_agents)
@@ -226,20 +308,31 @@ def test_every_available_name_builds_a_connected_graph_of_the_asked_size(name: s
 @pytest.mark.parametrize("name", tp.available_weights())
 def test_weights_from_arrays_and_from_the_graph_are_the_same(name: str) -> None:
     from_arrays = tp.weights_from_name(tp.adjacency_from_name("torus:3x3"), name)
-    np.testing.assert_array_equal(from_arrays.toarray(), tp.weights_from_name(tp.torus(3, 3), name).toarray())
+    np.testing.assert_array_equal(
+        from_arrays.toarray(), tp.weights_from_name(tp.torus(3, 3), name).toarray()
+    )
 
 
 @pytest.mark.parametrize(
     ("specification", "n_agents", "message"),
     [
-        ("rng:4", None, "unknown graph 'rng'; did you mean 'ring'.*known graphs: barabasi_albert, .*torus, .*file:PATH"),
+        (
+            "rng:4",
+            None,
+            "unknown graph 'rng'; did you mean 'ring'.*known graphs: barabasi_albert, .*torus, "
+            ".*file:PATH",
+        ),
         ("ring:10,n=10", None, "n is given twice"),
         ("ring", None, "leaves the number of agents open.*'ring:10'"),
         ("file:", None, "'file:' names no file: write file:PATH, as file:my/graph.txt"),
         ("file:,largest_component=true", None, "names no file: write file:PATH"),
         ("ring:10", 12, "'ring:10' has 10 agents, but n_agents is 12"),
         ("torus:2x5", None, "every side of 2x5 must be at least 3, got 2"),
-        ("torus", 14, "no two-dimensional torus has 14 agents.*nearest numbers that work: 12 and 15"),
+        (
+            "torus",
+            14,
+            "no two-dimensional torus has 14 agents.*nearest numbers that work: 12 and 15",
+        ),
         ("karate_club:34", None, "karate_club takes no parameters; write 'karate_club'"),
         ("circulant:10,offsets=1x2", None, "offsets must be integers joined by .* got '1x2'"),
     ],

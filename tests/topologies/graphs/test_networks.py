@@ -1,4 +1,5 @@
-"""Real networks: the published sizes; files in every format give the graph that was written, and errors name the file."""
+"""Real networks: the published sizes; files in every format give the graph that was written, and
+errors name the file."""
 
 from __future__ import annotations
 
@@ -62,7 +63,10 @@ def test_every_format_gives_back_the_graph(suffix: str, tmp_path: Path) -> None:
     path = write(GRAPH, tmp_path / f"My, Graph=1{suffix}")
     assert edges(topologies.graph_from_file(path)) == edges(GRAPH)
     assert edges(topologies.graph_from_name(f"file:{path}", 34)) == edges(GRAPH)
-    np.testing.assert_array_equal(topologies.adjacency_from_name(f"file:{path}").toarray(), topologies.adjacency(GRAPH).toarray())
+    np.testing.assert_array_equal(
+        topologies.adjacency_from_name(f"file:{path}").toarray(),
+        topologies.adjacency(GRAPH).toarray(),
+    )
 
 
 def test_loops_and_parallel_edges_are_dropped(tmp_path: Path) -> None:
@@ -74,7 +78,8 @@ def test_loops_and_parallel_edges_are_dropped(tmp_path: Path) -> None:
 
 
 def test_labels_number_the_agents_whatever_the_file_and_its_order(tmp_path: Path) -> None:
-    """Also in GML, whose nodes have numbers besides, and with a label that is a number among names."""
+    """Also in GML, whose nodes have numbers besides, and with a label that is a number among
+    names."""
     friends = [("Tom", "Ann"), ("Ann", "7"), ("7", "Bob"), ("Bob", "Tom"), ("Bob", "Zoe")]
     found = []
     for turn, suffix in enumerate((".gml", ".graphml", ".csv", ".txt")):
@@ -86,7 +91,9 @@ def test_labels_number_the_agents_whatever_the_file_and_its_order(tmp_path: Path
             nx.write_edgelist(graph, path, delimiter="," if suffix == ".csv" else " ", data=False)
         read = topologies.graph_from_file(path)
         found.append(([read.nodes[i]["label"] for i in read], edges(read)))
-    assert found == [(["7", "Ann", "Bob", "Tom", "Zoe"], {(0, 1), (0, 2), (1, 3), (2, 3), (2, 4)})] * 4
+    assert (
+        found == [(["7", "Ann", "Bob", "Tom", "Zoe"], {(0, 1), (0, 2), (1, 3), (2, 3), (2, 4)})] * 4
+    )
     named = nx.Graph([("n0", "n1"), ("n1", "n2")])
     nx.set_node_attributes(named, {"n0": "Zoe", "n1": "Ann", "n2": "Tom"}, "label")
     nx.write_graphml(named, tmp_path / "named.graphml")
@@ -107,14 +114,18 @@ def test_labels_number_the_agents_whatever_the_file_and_its_order(tmp_path: Path
     ],
 )
 def test_a_header_is_a_header(content: str, labels: list[object], tmp_path: Path) -> None:
-    """An edge list's first line with names of columns is no edge, and any other is one; commas may be quoted."""
+    """An edge list's first line with names of columns is no edge, and any other is one; commas may
+    be quoted."""
     (tmp_path / "a.csv").write_text(content, encoding="utf-8")
     graph = topologies.graph_from_file(tmp_path / "a.csv")
     assert [graph.nodes[i]["label"] for i in graph] == labels
 
 
 MARKET = b"%%MatrixMarket matrix coordinate real general\n"
-DIRECTED = b'<graphml><graph edgedefault="directed"><node id="a"/><node id="b"/><edge source="a" target="b"/></graph></graphml>'
+DIRECTED = (
+    b'<graphml><graph edgedefault="directed"><node id="a"/><node id="b"/><edge source="a" '
+    b'target="b"/></graph></graphml>'
+)
 
 
 def npy(*rows: list[object]) -> bytes:
@@ -127,27 +138,65 @@ def npy(*rows: list[object]) -> bytes:
     ("name", "content", "message"),
     [
         ("graph.pickle", b"", r"must end in one of \.graphml.*got '\.pickle'"),
-        ("graph.txt", b"1 2\n3\n", r"graph\.txt: cannot be read as \.txt: line 2 must name two agents, got '3'"),
-        ("graph.txt", b"1 2\n3 4\n", r"graph\.txt: the graph must be connected, but it has 2 components"),
-        ("graph.txt", b"\xff\xfe", r"graph\.txt: cannot be read as \.txt: it is not in UTF-8; save it as UTF-8"),
+        (
+            "graph.txt",
+            b"1 2\n3\n",
+            r"graph\.txt: cannot be read as \.txt: line 2 must name two agents, got '3'",
+        ),
+        (
+            "graph.txt",
+            b"1 2\n3 4\n",
+            r"graph\.txt: the graph must be connected, but it has 2 components",
+        ),
+        (
+            "graph.txt",
+            b"\xff\xfe",
+            r"graph\.txt: cannot be read as \.txt: it is not in UTF-8; save it as UTF-8",
+        ),
         ("graph.gml", b"graph [ node [", r"graph\.gml: cannot be read as \.gml"),
         ("graph.graphml", b"<graphml", r"graph\.graphml: cannot be read as \.graphml"),
-        ("graph.graphml", DIRECTED, "must be undirected, but there is an edge from 'a' to 'b' and none back"),
-        ("graph.gml", b"graph " + b"[ a " * 100_000, r"graph\.gml: cannot be read as \.gml: maximum recursion depth"),
-        ("graph.mtx", MARKET + b"10000000 10000000 1\n1 1 1\n", "must connect its 10000000 agents, but stores only 1 entries"),
-        ("graph.csv", b",from,to\n0,Berlin,Hamburg\n1,Berlin,Bremen\n", "line 1 must name two agents, got ', from, to'"),
+        (
+            "graph.graphml",
+            DIRECTED,
+            "must be undirected, but there is an edge from 'a' to 'b' and none back",
+        ),
+        (
+            "graph.gml",
+            b"graph " + b"[ a " * 100_000,
+            r"graph\.gml: cannot be read as \.gml: maximum recursion depth",
+        ),
+        (
+            "graph.mtx",
+            MARKET + b"10000000 10000000 1\n1 1 1\n",
+            "must connect its 10000000 agents, but stores only 1 entries",
+        ),
+        (
+            "graph.csv",
+            b",from,to\n0,Berlin,Hamburg\n1,Berlin,Bremen\n",
+            "line 1 must name two agents, got ', from, to'",
+        ),
         (
             "graph.csv",
             b"from,to\nBerlin,Hamburg\nMadrid,Sevilla\n",
             "2 with agent Berlin, 2 with agent Madrid; join .*for example Berlin - Madrid",
         ),
-        ("graph.npy", npy([1, 1, 1], [1, 1, 1]), r"must be square, one row and one column for each agent, but has shape \(2, 3\)"),
+        (
+            "graph.npy",
+            npy([1, 1, 1], [1, 1, 1]),
+            r"must be square, one row and one column for each agent, but has shape \(2, 3\)",
+        ),
         ("graph.npy", npy([0, np.nan], [1, 0]), "must be finite"),
         ("graph.npy", npy([0, 1], [0, 0]), "an edge from 0 to 1 and none back"),
-        ("graph.npy", npy([0, 1], [1, None]), "holds Python objects, and nothing is unpickled here"),
+        (
+            "graph.npy",
+            npy([0, 1], [1, None]),
+            "holds Python objects, and nothing is unpickled here",
+        ),
     ],
 )
-def test_files_that_cannot_be_used_are_refused(name: str, content: bytes, message: str, tmp_path: Path) -> None:
+def test_files_that_cannot_be_used_are_refused(
+    name: str, content: bytes, message: str, tmp_path: Path
+) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=message):
         topologies.graph_from_file(tmp_path / name)
@@ -164,7 +213,9 @@ def test_pipes_and_devices_are_no_files(tmp_path: Path) -> None:
 def test_adjacency_matrices_stand_for_graphs() -> None:
     matrix = nx.to_scipy_sparse_array(GRAPH, format="csr")
     for given in (matrix, 5.0 * matrix.toarray()):
-        np.testing.assert_array_equal(topologies.adjacency(given).toarray(), (matrix.toarray() != 0).astype(float))
+        np.testing.assert_array_equal(
+            topologies.adjacency(given).toarray(), (matrix.toarray() != 0).astype(float)
+        )
     with pytest.raises(ValueError, match=r"there is an edge 0 - 1 and none 1 - 0; use A \+ A\.T"):
         topologies.check_graph(sparse.csr_array([[0, 1, 1], [0, 0, 0], [1, 0, 0]]))
     with pytest.raises(ValueError, match=r"no self-loops.*agent 0 has one"):

@@ -1,4 +1,5 @@
-"""Spectra against closed forms, dense and sparse, and against each other where there is no closed form."""
+"""Spectra against closed forms, dense and sparse, and against each other where there is no closed
+form."""
 
 from __future__ import annotations
 
@@ -26,18 +27,33 @@ def expect(W: sparse.csr_array, closed_form: np.ndarray) -> None:
 @pytest.mark.parametrize(
     ("W", "scale", "laplacian"),
     [
-        *((tp.uniform_weights(tp.ring(n), w), (1 - w) / 2, known.ring(n)) for n in (3, 101) for w in (0.0, 1 / 3, 0.8)),
+        *(
+            (tp.uniform_weights(tp.ring(n), w), (1 - w) / 2, known.ring(n))
+            for n in (3, 101)
+            for w in (0.0, 1 / 3, 0.8)
+        ),
         *((tp.metropolis_weights(tp.path(n)), 1 / 3, known.path(n)) for n in (3, 50)),
         *((tp.max_degree_weights(tp.path(n)), 1 / 2, known.path(n)) for n in (3, 50)),
         (tp.weights_from_name(tp.path(50), "lazy-max-degree"), 1 / 4, known.path(50)),
-        *((tp.uniform_weights(tp.torus(*s), 0.4), 0.3 / len(s), known.torus(*s)) for s in ((3, 3), (3, 4, 5))),
-        *((tp.max_degree_weights(tp.grid(*s)), 1 / most, known.grid(*s)) for s, most in (((4, 7), 4), ((3, 4, 5), 6))),
+        *(
+            (tp.uniform_weights(tp.torus(*s), 0.4), 0.3 / len(s), known.torus(*s))
+            for s in ((3, 3), (3, 4, 5))
+        ),
+        *(
+            (tp.max_degree_weights(tp.grid(*s)), 1 / most, known.grid(*s))
+            for s, most in (((4, 7), 4), ((3, 4, 5), 6))
+        ),
         *((tp.metropolis_weights(tp.complete(n)), 1 / n, known.complete(n)) for n in (2, 60)),
-        *((tp.uniform_weights(tp.complete(n), 0.7), 0.3 / (n - 1), known.complete(n)) for n in (2, 60)),
+        *(
+            (tp.uniform_weights(tp.complete(n), 0.7), 0.3 / (n - 1), known.complete(n))
+            for n in (2, 60)
+        ),
         *((tp.metropolis_weights(tp.star(n)), 1 / n, known.star(n)) for n in (3, 60)),
     ],
 )
-def test_weights_are_a_laplacian_in_closed_form(W: sparse.csr_array, scale: float, laplacian: np.ndarray) -> None:
+def test_weights_are_a_laplacian_in_closed_form(
+    W: sparse.csr_array, scale: float, laplacian: np.ndarray
+) -> None:
     expect(W, 1 - scale * laplacian)
 
 
@@ -59,18 +75,27 @@ def test_negative_second_eigenvalue_and_one_agent_by_convention() -> None:
             ("ring:1501", "uniform", 0.4, known.ring(1501)),
             ("ring:10000", "lazy-uniform", 0.2, known.ring(10_000)),
             ("path:4001", "metropolis", 1 / 3, known.path(4001)),
-            ("path:4096", "best-constant", 1 / 2, known.path(4096)),  # W = I - L / 4 has an eigenvalue that is almost 0
+            # W = I - L / 4 has an eigenvalue that is almost 0
+            ("path:4096", "best-constant", 1 / 2, known.path(4096)),
             ("star:1501", "metropolis", 1 / 1501, known.star(1501)),
             ("torus:41x43", "uniform", 0.2, known.torus(41, 43)),
             ("torus:5x1001", "uniform", 0.2, known.torus(5, 1001)),
             ("torus:13x14x15", "uniform", 0.4 / 3, known.torus(13, 14, 15)),
-            ("grid:40x50", "best-constant", 2 / known.grid(40, 50)[[1, -1]].sum(), known.grid(40, 50)),
-            ("torus:231x239", "metropolis", 1 / 5, known.torus(231, 239)),  # by multigrid; not bipartite
+            (
+                "grid:40x50",
+                "best-constant",
+                2 / known.grid(40, 50)[[1, -1]].sum(),
+                known.grid(40, 50),
+            ),
+            # by multigrid; not bipartite
+            ("torus:231x239", "metropolis", 1 / 5, known.torus(231, 239)),
             ("grid:20x30x25", "max-degree", 1 / 6, known.grid(20, 30, 25)),  # by multigrid
         )
     ],
 )
-def test_large_graphs_in_closed_form(name: str, rule: str, scale: float, laplacian: np.ndarray) -> None:
+def test_large_graphs_in_closed_form(
+    name: str, rule: str, scale: float, laplacian: np.ndarray
+) -> None:
     """W = I - scale L."""
     found = tp.spectrum(tp.weights_from_name(tp.adjacency_from_name(name), rule, self_weight=0.2))
     assert found.gap == pytest.approx(scale * laplacian[1], rel=1e-8)
@@ -82,12 +107,16 @@ def test_large_graphs_in_closed_form(name: str, rule: str, scale: float, laplaci
 @pytest.mark.slow
 def test_large_complete_graphs() -> None:
     n = 1501
-    assert tp.spectrum(sparse.csr_array(np.full((n, n), 1 / n))).sigma == pytest.approx(0, abs=1e-12)
+    assert tp.spectrum(sparse.csr_array(np.full((n, n), 1 / n))).sigma == pytest.approx(
+        0, abs=1e-12
+    )
     no_own_weight = (np.ones((n, n)) - np.eye(n)) / (n - 1)
     assert tp.spectrum(no_own_weight).lambda_2 == pytest.approx(-1 / (n - 1), abs=1e-12)
 
 
-TWO_EXPANDERS = nx.disjoint_union(nx.random_regular_graph(4, 800, seed=1), nx.random_regular_graph(4, 800, seed=2))
+TWO_EXPANDERS = nx.disjoint_union(
+    nx.random_regular_graph(4, 800, seed=1), nx.random_regular_graph(4, 800, seed=2)
+)
 
 
 @pytest.mark.slow
@@ -102,7 +131,8 @@ TWO_EXPANDERS = nx.disjoint_union(nx.random_regular_graph(4, 800, seed=1), nx.ra
     ids=["scale free", "lollipop", "tree with a tail", "two expanders and a bridge"],
 )
 def test_sparse_agrees_with_dense(graph: nx.Graph[int]) -> None:
-    """A tree with a tail has wide breadth-first levels and yet a tiny gap: Lanczos alone does not reach it, factors do."""
+    """A tree with a tail has wide breadth-first levels and yet a tiny gap: Lanczos alone does not
+    reach it, factors do."""
     W = tp.metropolis_weights(graph)
     values = np.linalg.eigvalsh(W.toarray())
     found = tp.spectrum(W)

@@ -1,4 +1,5 @@
-"""Checks of graphs and mixing matrices: the canonical form, and for each fault the place, the amount and the repair."""
+"""Checks of graphs and mixing matrices: the canonical form, and for each fault the place, the
+amount and the repair."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def with_duplicates() -> sparse.coo_array:
     rows, columns = np.nonzero(GOOD)
     values = GOOD[rows, columns]
     return sparse.coo_array(
-        (np.concatenate([values / 4, 3 * values / 4]), (np.tile(rows, 2), np.tile(columns, 2))), shape=GOOD.shape
+        (np.concatenate([values / 4, 3 * values / 4]), (np.tile(rows, 2), np.tile(columns, 2))),
+        shape=GOOD.shape,
     )
 
 
@@ -38,7 +40,14 @@ def with_stored_zeros() -> sparse.csr_array:
 
 @pytest.mark.parametrize(
     "W",
-    [GOOD, GOOD.astype(np.float32), GOOD.tolist(), sparse.csc_matrix(GOOD), with_duplicates(), with_stored_zeros()],
+    [
+        GOOD,
+        GOOD.astype(np.float32),
+        GOOD.tolist(),
+        sparse.csc_matrix(GOOD),
+        with_duplicates(),
+        with_stored_zeros(),
+    ],
     ids=["array", "single precision", "list", "csc_matrix", "duplicates", "stored zeros"],
 )
 def test_every_kind_of_matrix_becomes_the_same_canonical_one(W: Any) -> None:
@@ -47,11 +56,16 @@ def test_every_kind_of_matrix_becomes_the_same_canonical_one(W: Any) -> None:
     assert result.dtype == np.float64
     np.testing.assert_array_equal(result.toarray(), GOOD)
     assert result.nnz == 15
-    assert all(np.all(np.diff(result.indices[a:b]) > 0) for a, b in zip(result.indptr[:-1], result.indptr[1:], strict=True))
+    assert all(
+        np.all(np.diff(result.indices[a:b]) > 0)
+        for a, b in zip(result.indptr[:-1], result.indptr[1:], strict=True)
+    )
 
 
 def test_rounding_asymmetries_are_averaged_exactly_and_the_input_is_left_alone() -> None:
-    W = sparse.csr_array(GOOD + 1e-14 * np.random.default_rng(0).standard_normal(GOOD.shape) * (GOOD > 0))
+    W = sparse.csr_array(
+        GOOD + 1e-14 * np.random.default_rng(0).standard_normal(GOOD.shape) * (GOOD > 0)
+    )
     before = W.toarray()
     assert not np.array_equal(before, before.T)
     result = topologies.check_weights(W, RING)
@@ -65,9 +79,18 @@ def test_rounding_asymmetries_are_averaged_exactly_and_the_input_is_left_alone()
     [
         (GOOD[:4], r"W must be square.*shape \(4, 5\)"),
         (changed((1, 2, np.nan)), r"W must be finite, got W\[1, 2\] = nan"),
-        (changed((1, 2, 0.1), (1, 1, -0.1)), r"symmetric, but W\[1, 2\] - W\[2, 1\] = 0.1 \(2 entries differ\).*W\.T"),
-        (changed((3, 3, 1e-6)), r"row 3 sums to 1.000001 \(\+1e-06; 1 of 5 rows are off\); subtract.*W\[3, 3\]"),
-        (changed((0, 2, 0.1), (2, 0, 0.1), (0, 0, -0.1), (2, 2, -0.1)), r"W\[0, 2\] = 0.1 and agents 0 and 2 are not neigh"),
+        (
+            changed((1, 2, 0.1), (1, 1, -0.1)),
+            r"symmetric, but W\[1, 2\] - W\[2, 1\] = 0.1 \(2 entries differ\).*W\.T",
+        ),
+        (
+            changed((3, 3, 1e-6)),
+            r"row 3 sums to 1.000001 \(\+1e-06; 1 of 5 rows are off\); subtract.*W\[3, 3\]",
+        ),
+        (
+            changed((0, 2, 0.1), (2, 0, 0.1), (0, 0, -0.1), (2, 2, -0.1)),
+            r"W\[0, 2\] = 0.1 and agents 0 and 2 are not neigh",
+        ),
         (topologies.uniform_weights(topologies.ring(6)), "it has 6 rows, the graph 5 agents"),
         (np.eye(5), "non-zero entries must be connected, but it has 5 components"),
     ],
@@ -82,7 +105,10 @@ def test_what_is_not_a_real_matrix_and_what_falls_apart_without_a_graph() -> Non
         with pytest.raises(TypeError, match="W must hold real numbers"):
             topologies.check_weights(W)
     apart = sparse.block_diag([np.full((3, 3), 1 / 3), np.full((2, 2), 1 / 2)])
-    with pytest.raises(ValueError, match=r"2 components, by number of agents: 3 with agent 0, 2 with agent 3; .*0 - 3"):
+    with pytest.raises(
+        ValueError,
+        match=r"2 components, by number of agents: 3 with agent 0, 2 with agent 3; .*0 - 3",
+    ):
         topologies.check_weights(apart)
 
 
@@ -93,7 +119,8 @@ def test_bipartite_graph_without_own_weights_never_averages(graph: nx.Graph[int]
 
 
 def test_negative_weights_are_judged_by_the_eigenvalues_alone() -> None:
-    """On the ring, W = I - a Laplacian averages exactly for 0 < a < 1/2 (n even), also where the diagonal is negative."""
+    """On the ring, W = I - a Laplacian averages exactly for 0 < a < 1/2 (n even), also where the
+    diagonal is negative."""
     laplacian = nx.laplacian_matrix(topologies.ring(5)).toarray()
     largest = 2 - 2 * np.cos(4 * np.pi / 5)
     averages = topologies.check_weights(np.eye(5) - 0.51 * laplacian)
@@ -112,12 +139,18 @@ def test_negative_weights_are_judged_by_the_eigenvalues_alone() -> None:
         (nx.DiGraph([(0, 1)]), TypeError, "must be undirected"),
         ([(0, 1)], TypeError, r"networkx\.Graph, got list"),
         (nx.Graph([(0, 1), (1, 1)]), ValueError, "no self-loops.*agent 1 has one"),
-        (nx.Graph([(1, 2)]), ValueError, r"0\.\.1 in order, but node number 0 is 1; use topologies\.numbered"),
+        (
+            nx.Graph([(1, 2)]),
+            ValueError,
+            r"0\.\.1 in order, but node number 0 is 1; use topologies\.numbered",
+        ),
         (nx.path_graph("abc"), ValueError, "node number 0 is 'a'"),
         (nx.empty_graph(7), ValueError, r"7 components.*1 with agent 4, \.\.\.; join them"),
     ],
 )
-def test_graphs_that_cannot_be_used_are_refused(graph: Any, error: type[Exception], message: str) -> None:
+def test_graphs_that_cannot_be_used_are_refused(
+    graph: Any, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         topologies.check_graph(graph)
 
@@ -129,7 +162,9 @@ def test_an_agent_whose_label_is_none_has_its_number_in_messages() -> None:
         topologies.check_graph(graph)
 
 
-@pytest.mark.parametrize("graph", [nx.Graph([(0, 2), (2, 1)]), nx.path_graph("cab"), nx.grid_2d_graph(3, 4)])
+@pytest.mark.parametrize(
+    "graph", [nx.Graph([(0, 2), (2, 1)]), nx.path_graph("cab"), nx.grid_2d_graph(3, 4)]
+)
 def test_the_advice_to_number_the_nodes_works(graph: Any) -> None:
     topologies.check_graph(topologies.numbered(graph))
 
@@ -139,16 +174,22 @@ def test_adjacency_ignores_edge_attributes() -> None:
     graph.add_nodes_from(range(3))
     graph.add_edge(0, 2, weight=7.0)
     graph.add_edge(2, 1, weight=0.0)
-    np.testing.assert_array_equal(topologies.adjacency(graph).toarray(), [[0, 0, 1], [0, 0, 1], [1, 1, 0]])
+    np.testing.assert_array_equal(
+        topologies.adjacency(graph).toarray(), [[0, 0, 1], [0, 0, 1], [1, 1, 0]]
+    )
 
 
 def test_an_adjacency_matrix_given_as_weights_is_answered_with_its_weights() -> None:
     A = 3.0 * topologies.adjacency(topologies.karate_club()).toarray()
-    advice = r"an adjacency matrix A\? metropolis_weights\(A\) makes W of its non-zeros, and file:PATH reads it"
+    advice = (
+        r"an adjacency matrix A\? metropolis_weights\(A\) makes W of its non-zeros, and "
+        r"file:PATH reads it"
+    )
     with pytest.raises(ValueError, match=advice):
         topologies.check_weights(A)
     np.testing.assert_array_equal(
-        topologies.metropolis_weights(A).toarray(), topologies.metropolis_weights(topologies.karate_club()).toarray()
+        topologies.metropolis_weights(A).toarray(),
+        topologies.metropolis_weights(topologies.karate_club()).toarray(),
     )
 
 
@@ -156,5 +197,7 @@ def test_an_adjacency_matrix_must_be_finite() -> None:
     """NaN would count as an edge."""
     A = np.array([[0.0, 1.0, np.nan], [1.0, 0.0, 1.0], [np.nan, 1.0, 0.0]])
     for given in (A, sparse.csr_array(A)):
-        with pytest.raises(ValueError, match="NaN or infinite entries: give 0 where there is no edge"):
+        with pytest.raises(
+            ValueError, match="NaN or infinite entries: give 0 where there is no edge"
+        ):
             topologies.metropolis_weights(given)

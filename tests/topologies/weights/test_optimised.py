@@ -1,4 +1,5 @@
-"""Optimised weights: the fastest in closed form and with certificates; those for gradient tracking against every rule."""
+"""Optimised weights: the fastest in closed form and with certificates; those for gradient tracking
+against every rule."""
 
 from __future__ import annotations
 
@@ -8,12 +9,22 @@ import pytest
 
 import topologies
 from tests.support import closed_forms as known
-from topologies import Order, curvature_scenarios, fastest_weights, tracking_rate, tracking_score, tracking_weights
+from topologies import (
+    Order,
+    curvature_scenarios,
+    fastest_weights,
+    tracking_rate,
+    tracking_score,
+    tracking_weights,
+)
 from topologies.weights import fastest
 from topologies.weights.tracking_optimal import _Objective
 
 ORDERS: tuple[Order, Order] = ("combine-then-adapt", "adapt-then-combine")
-RULES = "metropolis lazy-metropolis lazy-local-degree best-constant lazy-best-constant fmmc lazy-fmmc fdla lazy-fdla".split()
+RULES = (
+    "metropolis lazy-metropolis lazy-local-degree best-constant lazy-best-constant fmmc "
+    "lazy-fmmc fdla lazy-fdla"
+).split()
 
 
 @pytest.mark.parametrize(
@@ -31,8 +42,11 @@ RULES = "metropolis lazy-metropolis lazy-local-degree best-constant lazy-best-co
     ],
 )
 @pytest.mark.parametrize("nonnegative", [True, False])
-def test_edge_transitive_graphs_in_closed_form(graph: nx.Graph[int], laplacian: np.ndarray, nonnegative: bool) -> None:
-    """One weight a for all edges: 2 / (lambda_2 + lambda_n), with W >= 0 at most 1 / (largest degree)."""
+def test_edge_transitive_graphs_in_closed_form(
+    graph: nx.Graph[int], laplacian: np.ndarray, nonnegative: bool
+) -> None:
+    """One weight a for all edges: 2 / (lambda_2 + lambda_n), with W >= 0 at most 1 / (largest
+    degree)."""
     second, largest = laplacian[[1, -1]]
     best = 2 / (second + largest)
     weight = min(best, 1 / max(d for _, d in graph.degree)) if nonnegative else best
@@ -50,7 +64,9 @@ def test_one_agent_and_too_many() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["torus:3x5", "path:9", "watts_strogatz:14", "barbell:8", "ring:33", "grid:5x6"])
+@pytest.mark.parametrize(
+    "name", ["torus:3x5", "path:9", "watts_strogatz:14", "barbell:8", "ring:33", "grid:5x6"]
+)
 @pytest.mark.parametrize("nonnegative", [True, False])
 def test_certificates_close(name: str, nonnegative: bool) -> None:
     graph = topologies.graph_from_name(name)
@@ -72,7 +88,10 @@ def test_any_dual_matrix_gives_a_valid_bound(nonnegative: bool) -> None:
     _, vectors = np.linalg.eigh(nx.laplacian_matrix(graph).toarray())
     fiedler = np.outer(vectors[:, 1], vectors[:, 1])
     rng = np.random.default_rng(0)
-    bounds = [fastest._lower_bound(problem, fiedler + 0.3 * rng.standard_normal((9, 9))) for _ in range(50)]
+    bounds = [
+        fastest._lower_bound(problem, fiedler + 0.3 * rng.standard_normal((9, 9)))
+        for _ in range(50)
+    ]
     assert max(bounds) <= optimum + 1e-9
     assert nonnegative is False or fastest._lower_bound(problem, fiedler) > 0.2
 
@@ -83,12 +102,18 @@ def test_gradient_is_the_derivative_of_the_exact_rate(order: Order) -> None:
     scenarios = curvature_scenarios(0.3, 1.5, 9, 3)
     objective = _Objective(topologies.adjacency(graph), scenarios, order)
     rng = np.random.default_rng(0)
-    point = objective.variables(topologies.metropolis_weights(graph), 0.12) + 0.02 * rng.standard_normal(13)
+    point = objective.variables(
+        topologies.metropolis_weights(graph), 0.12
+    ) + 0.02 * rng.standard_normal(13)
     value, gradient = objective(point)
     W, step = objective.matrix(point), float(np.exp(point[-1]))
-    assert value == pytest.approx(max(tracking_rate(W, scenario, step, order) for scenario in scenarios), abs=1e-12)
+    assert value == pytest.approx(
+        max(tracking_rate(W, scenario, step, order) for scenario in scenarios), abs=1e-12
+    )
     for direction in np.eye(13):
-        numeric = (objective(point + 1e-6 * direction)[0] - objective(point - 1e-6 * direction)[0]) / 2e-6
+        numeric = (
+            objective(point + 1e-6 * direction)[0] - objective(point - 1e-6 * direction)[0]
+        ) / 2e-6
         assert gradient @ direction == pytest.approx(numeric, abs=2e-7)
 
 
@@ -100,7 +125,10 @@ def test_optimised_weights_beat_every_rule(order: Order) -> None:
     found = tracking_weights(graph, curvatures, order, iterations=120)
     topologies.check_weights(found.W, graph)
     assert found.score == tracking_score(found.W, curvatures, order)
-    best_rule = min(tracking_score(topologies.weights_from_name(graph, rule), curvatures, order).rate for rule in RULES)
+    best_rule = min(
+        tracking_score(topologies.weights_from_name(graph, rule), curvatures, order).rate
+        for rule in RULES
+    )
     assert np.log(found.score.rate) < 1.05 * np.log(best_rule)
 
 
@@ -118,8 +146,11 @@ def test_optimised_for_several_scenarios_beats_the_rules_on_the_worst_of_them() 
 
 @pytest.mark.slow
 def test_two_agents_and_one() -> None:
-    """Two agents of curvature 1, adapt then combine: W = 11'/2 and step 1 solve the problem at once."""
-    assert tracking_weights(topologies.path(2), 1.0, "adapt-then-combine").score.rate == pytest.approx(0, abs=1e-4)
+    """Two agents of curvature 1, adapt then combine: W = 11'/2 and step 1 solve the problem at
+    once."""
+    assert tracking_weights(
+        topologies.path(2), 1.0, "adapt-then-combine"
+    ).score.rate == pytest.approx(0, abs=1e-4)
     assert tracking_weights(topologies.ring(1), 2.0).W.toarray().tolist() == [[1.0]]
 
 
@@ -128,5 +159,7 @@ def test_scenarios_are_permutations_and_have_the_size_of_the_graph() -> None:
     np.testing.assert_allclose(np.sort(scenarios, axis=1), np.tile(np.linspace(0.5, 2, 5), (3, 1)))
     with pytest.raises(ValueError, match="got 2 and 1"):
         curvature_scenarios(2, 1, 5)
-    with pytest.raises(ValueError, match=r"one number, 5 numbers or k rows of 5 numbers, got shape \(4,\)"):
+    with pytest.raises(
+        ValueError, match=r"one number, 5 numbers or k rows of 5 numbers, got shape \(4,\)"
+    ):
         tracking_weights(topologies.ring(5), np.ones(4))

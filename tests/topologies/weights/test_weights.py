@@ -1,4 +1,5 @@
-"""Weight rules entry by entry and as mixing matrices; the scaling of Sinkhorn and Knopp; agents that leave."""
+"""Weight rules entry by entry and as mixing matrices; the scaling of Sinkhorn and Knopp; agents
+that leave."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def connected_graphs(draw: st.DrawFn) -> nx.Graph[int]:
     graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from(range(n))
     graph.add_edges_from((draw(st.integers(0, i - 1)), i) for i in range(1, n))
-    pairs = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda pair: pair[0] != pair[1])
+    pairs = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(
+        lambda pair: pair[0] != pair[1]
+    )
     if n > 1:
         graph.add_edges_from(draw(st.lists(pairs, max_size=2 * n)))
     return graph
@@ -49,7 +52,9 @@ LOCAL = [name for name in topologies.available_weights() if not name.endswith(("
 @pytest.mark.slow
 @EXAMPLES
 @given(connected_graphs(), st.sampled_from(LOCAL), st.sampled_from([0.0, 0.3, 0.8]))
-def test_every_rule_gives_a_mixing_matrix_on_every_connected_graph(graph: nx.Graph[int], name: str, self_weight: float) -> None:
+def test_every_rule_gives_a_mixing_matrix_on_every_connected_graph(
+    graph: nx.Graph[int], name: str, self_weight: float
+) -> None:
     n = len(graph)
     rule = topologies.resolve_weights_name(graph, name)
     regular = nx.is_regular(graph)
@@ -76,12 +81,16 @@ def test_every_rule_gives_a_mixing_matrix_on_every_connected_graph(graph: nx.Gra
         assert W.indices[W.indptr[i] : W.indptr[i + 1]].tolist() == sorted([i, *graph[i]])
     if n > 1:
         assert topologies.spectrum(W).sigma < 1
-        assert topologies.spectrum(W).sigma == pytest.approx(np.linalg.norm(dense - 1 / n, 2), abs=1e-14)
+        assert topologies.spectrum(W).sigma == pytest.approx(
+            np.linalg.norm(dense - 1 / n, 2), abs=1e-14
+        )
 
 
 @pytest.mark.parametrize("name", topologies.available_weights())
 def test_one_agent_keeps_everything(name: str) -> None:
-    np.testing.assert_array_equal(topologies.weights_from_name(topologies.ring(1), name).toarray(), [[1.0]])
+    np.testing.assert_array_equal(
+        topologies.weights_from_name(topologies.ring(1), name).toarray(), [[1.0]]
+    )
 
 
 def test_zero_own_weights_are_stored() -> None:
@@ -95,7 +104,9 @@ def test_lazy_repairs_a_periodic_matrix() -> None:
     swap = [[0.0, 1.0], [1.0, 0.0]]
     np.testing.assert_array_equal(topologies.lazy(swap).toarray(), [[0.5, 0.5], [0.5, 0.5]])
     W = topologies.metropolis_weights(topologies.grid(3, 4))
-    np.testing.assert_allclose(topologies.eigenvalues(topologies.lazy(W)), (1 + topologies.eigenvalues(W)) / 2, atol=1e-14)
+    np.testing.assert_allclose(
+        topologies.eigenvalues(topologies.lazy(W)), (1 + topologies.eigenvalues(W)) / 2, atol=1e-14
+    )
 
 
 def test_rules_that_cannot_be_meant_are_refused() -> None:
@@ -104,9 +115,14 @@ def test_rules_that_cannot_be_meant_are_refused() -> None:
             topologies.uniform_weights(topologies.ring(5), self_weight)
     with pytest.raises(ValueError, match="agent 0 has 1 and agent 1 has 2; use metropolis weights"):
         topologies.uniform_weights(topologies.path(4))
-    with pytest.raises(ValueError, match=r"unknown weights 'metropolix'; did you mean 'metropolis'.*lazy-max-degree"):
+    with pytest.raises(
+        ValueError,
+        match=r"unknown weights 'metropolix'; did you mean 'metropolis'.*lazy-max-degree",
+    ):
         topologies.weights_from_name(topologies.ring(4), "metropolix")
-    assert topologies.resolve_weights_name(topologies.path(4), "Lazy_Max_Degree") == "lazy-max-degree"
+    assert (
+        topologies.resolve_weights_name(topologies.path(4), "Lazy_Max_Degree") == "lazy-max-degree"
+    )
 
 
 @pytest.mark.slow
@@ -129,16 +145,24 @@ def test_scaling_is_unique() -> None:
     scale = np.random.default_rng(0).uniform(0.1, 10, 77)
     np.testing.assert_allclose(topologies.sinkhorn_weights(W).toarray(), W.toarray(), atol=1e-14)
     spoilt = sparse.diags_array(scale) @ W @ sparse.diags_array(scale)
-    np.testing.assert_allclose(topologies.sinkhorn_weights((spoilt + spoilt.T) / 2).toarray(), W.toarray(), atol=1e-11)
+    np.testing.assert_allclose(
+        topologies.sinkhorn_weights((spoilt + spoilt.T) / 2).toarray(), W.toarray(), atol=1e-11
+    )
 
 
 @pytest.mark.parametrize(
     ("A", "message"),
     [
         ([[1, -1], [-1, 1]], r"must not be negative, but A\[0, 1\] = -1"),
-        ([[1, 2], [1, 1]], r"must be symmetric, but A\[0, 1\] - A\[1, 0\] = 1; use \(A \+ A.T\) / 2"),
+        (
+            [[1, 2], [1, 1]],
+            r"must be symmetric, but A\[0, 1\] - A\[1, 0\] = 1; use \(A \+ A.T\) / 2",
+        ),
         ([[1, 0], [0, 0]], r"row 1 has none; give A\[1, 1\] > 0"),
-        ([[0, 1, 1], [1, 0, 0], [1, 0, 0]], r"cannot be scaled.*give every agent a weight of its own"),
+        (
+            [[0, 1, 1], [1, 0, 0], [1, 0, 0]],
+            r"cannot be scaled.*give every agent a weight of its own",
+        ),
     ],
 )
 def test_matrices_that_cannot_be_scaled_are_named(A: list[list[float]], message: str) -> None:
@@ -148,8 +172,15 @@ def test_matrices_that_cannot_be_scaled_are_named(A: list[list[float]], message:
 
 @pytest.mark.slow
 @EXAMPLES
-@given(n=st.integers(2, 11), seed=st.integers(0, 99), rule=st.sampled_from(["metropolis", "lazy-metropolis"]), data=st.data())
-def test_the_repaired_matrix_is_a_mixing_matrix_on_the_induced_subgraph(n: int, seed: int, rule: str, data: st.DataObject) -> None:
+@given(
+    n=st.integers(2, 11),
+    seed=st.integers(0, 99),
+    rule=st.sampled_from(["metropolis", "lazy-metropolis"]),
+    data=st.data(),
+)
+def test_the_repaired_matrix_is_a_mixing_matrix_on_the_induced_subgraph(
+    n: int, seed: int, rule: str, data: st.DataObject
+) -> None:
     graph = topologies.erdos_renyi(n, 0.5, seed=seed)
     lost = sorted(data.draw(st.sets(st.integers(0, n - 1), max_size=n - 1)))
     left = [i for i in range(n) if i not in lost]
@@ -168,14 +199,22 @@ def test_the_repaired_matrix_is_a_mixing_matrix_on_the_induced_subgraph(n: int, 
 def test_who_leaves_first_makes_no_difference() -> None:
     W = topologies.metropolis_weights(topologies.complete(7))
     at_once = topologies.without_agents(W, [1, 4]).toarray()
-    np.testing.assert_allclose(topologies.without_agents(topologies.without_agents(W, [4]), [1]).toarray(), at_once, atol=1e-16)
+    np.testing.assert_allclose(
+        topologies.without_agents(topologies.without_agents(W, [4]), [1]).toarray(),
+        at_once,
+        atol=1e-16,
+    )
     np.testing.assert_array_equal(topologies.without_agents(W, [4, 1, 4]).toarray(), at_once)
 
 
 @pytest.mark.parametrize(
     ("name", "lost", "words"),
     [
-        ("path:10", [5, 6, 2], r"agents 2, 5 to 6 the others are not connected \(3 comp.*: 0 to 1; 3 to 4; 7 to 9"),
+        (
+            "path:10",
+            [5, 6, 2],
+            r"agents 2, 5 to 6 the others are not connected \(3 comp.*: 0 to 1; 3 to 4; 7 to 9",
+        ),
         ("star:10", [0], r"\(9 components.*: 1; 2; 3; 4; 5; 6; \.\.\."),
         ("ring:10", [10], "must be among 0 to 9, got 10"),
         ("ring:10", [-1, 3], "got -1, 3"),
@@ -184,9 +223,14 @@ def test_who_leaves_first_makes_no_difference() -> None:
 )
 def test_who_cannot_leave_is_named(name: str, lost: list[int], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        topologies.without_agents(topologies.metropolis_weights(topologies.graph_from_name(name)), lost)
+        topologies.without_agents(
+            topologies.metropolis_weights(topologies.graph_from_name(name)), lost
+        )
 
 
-@pytest.mark.parametrize(("numbers", "words"), [([], ""), ([4], "4"), ([0, 1, 2, 7], "0 to 2, 7"), ([1, 3, 4], "1, 3 to 4")])
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [([], ""), ([4], "4"), ([0, 1, 2, 7], "0 to 2, 7"), ([1, 3, 4], "1, 3 to 4")],
+)
 def test_numbers_in_words(numbers: list[int], words: str) -> None:
     assert ranges(numbers) == words
