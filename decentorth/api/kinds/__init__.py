@@ -7,10 +7,21 @@ from .asynchronous import Agents, Restarting
 from .on_device import OnDevice
 from .plain import Run
 from .replicated import Replicated, ReplicatedUnreliable
+from .summed import Summed
 from .surviving import Surviving
 from .unreliable import Unreliable
 
-KINDS = (OnDevice, Restarting, Agents, Surviving, ReplicatedUnreliable, Replicated, Unreliable, Run)
+KINDS = (
+    Summed,
+    OnDevice,
+    Restarting,
+    Agents,
+    Surviving,
+    ReplicatedUnreliable,
+    Replicated,
+    Unreliable,
+    Run,
+)
 """In order of precedence: a kind refuses arguments of the kinds after it that it cannot have."""
 
 
