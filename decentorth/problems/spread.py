@@ -143,6 +143,7 @@ class SpreadProblem(AgentProblem[Any]):
         methods = self._methods()
         vars(self).update({name: methods[name] for name in methods.keys() & names})
         self.offered = frozenset(vars(self)) | ({"n_samples"} & names)
+        self._size = math.prod(self.shape)
         self._known: tuple[Evaluation, ...] = ()
         self._operations: dict[int, float] = {}
 
@@ -331,7 +332,7 @@ class SpreadProblem(AgentProblem[Any]):
     def remembered(self) -> dict[str, Array]:
         """The sums that are kept, ``(1, count, ...)`` each, for a checkpoint."""
         known = [np.concatenate([part.ravel() for part in one]) for one in self._known]
-        width = 2 * math.prod(self.shape) + 1
+        width = 2 * self._size + 1
         operations = [*self._operations.items()]
         return {
             "evaluations": np.array(known).reshape(1, len(known), width),
@@ -340,7 +341,7 @@ class SpreadProblem(AgentProblem[Any]):
 
     def remember(self, sums: Mapping[str, Array]) -> None:
         """Continue with the sums of `remembered`; a ValueError for others."""
-        size, shape = math.prod(self.shape), (1, *self.shape)
+        size, shape = self._size, (1, *self.shape)
         widths = {name: array.shape[2] for name, array in sums.items() if array.ndim == 3}
         if widths != {"evaluations": 2 * size + 1, "operations": 2}:
             raise ValueError(
@@ -387,7 +388,7 @@ class SmoothSpread(SpreadProblem):
         """
         d = self.shape[0]
         numbers = d * (d + 1) // 2
-        if self._by_messages and numbers > FEW * math.prod(self.shape):
+        if self._by_messages and numbers > FEW * self._size:
             return self._mean(self.base.lipschitz)
         if isinstance(self, TraceForm):
             hessian = self.trace_form()
