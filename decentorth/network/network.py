@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -41,6 +41,17 @@ _LARGEST_DIRECTED = 1500
 (`topologies.directed_spectrum`)."""
 
 
+class Exchanges(dict[tuple[int, ...], Traffic]):
+    """The exchanges by the widths of their arrays, each made when it is first needed."""
+
+    def __init__(self, make: Callable[[tuple[int, ...]], Traffic]) -> None:
+        self._make = make
+
+    def __missing__(self, widths: tuple[int, ...]) -> Traffic:
+        self[widths] = made = self._make(widths)
+        return made
+
+
 class Plan:
     """The exchange plan of one matrix, with the buffers for arrays of each combination of
     widths."""
@@ -49,7 +60,9 @@ class Plan:
         communicator = network.communicator
         self.halo = plan(W, network.bounds, communicator.rank)
         self.directed_edges = len(W.data) - W.rows
-        self.traffic = cache(partial(Traffic, self.halo, communicator, compiled=network.compiled))
+        self.traffic = Exchanges(
+            partial(Traffic, self.halo, communicator, compiled=network.compiled)
+        )
         """The exchange for arrays of these widths."""
         self.used: Counter[Contents] = Counter()
         """The rounds so far in which every message was sent once, by what the messages had in
@@ -64,7 +77,14 @@ class Plan:
 
     def enter(self, ledger: Ledger) -> None:
         """Add the messages of this plan's rounds to a ledger."""
-        for contents, times in self.used.items():
+        used = self.used + Counter(
+            {
+                Contents(use, widths): n
+                for widths, one in self.traffic.items()
+                for use, n in one.used.items()
+            }
+        )
+        for contents, times in used.items():
             ledger.add(contents, self.pairs, times, 8 * times * sum(contents.widths))
 
 
@@ -354,7 +374,7 @@ class Network(Shown):
             raise ValueError(f"rounds must be at least 1, got {rounds}")
         xs += push
         for _ in range(rounds):
-            xs = self._mix(xs, pushed=len(push))
+            xs = self._mix(xs, False, len(push))
         return xs
 
     def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
@@ -371,7 +391,8 @@ class Network(Shown):
     def mix_and_max(self, x: Array, *xs: Array) -> tuple[Array, ...]:
         """Mix ``xs`` and, in the same messages, take the maximum of ``x`` over each neighbourhood:
         (maximum, W xs...)."""
-        return self._round((x, *xs), Traffic.mix_and_max)
+        plan, traffic = self._exchange_of((x, *xs))
+        return self._counted(plan, traffic, "mix_and_max", traffic.mix_and_max((x, *xs)))
 
     def max(self, x: Array, rounds: int = 1) -> Array:
         """Max-consensus: the elementwise maximum of ``x``, ``(n_local, ...)``, over the agents
@@ -472,17 +493,20 @@ class Network(Shown):
         return contextlib.nullcontext()
 
     def _mix(self, xs: Arrays, alike: bool = False, pushed: int = 0) -> Arrays:
+        plan, traffic = self._exchange_of(xs)
         if alike:
-            return self._round(xs, Traffic.mix_alike)
-        return self._round(xs, Traffic.mix, pushed)
+            return self._counted(plan, traffic, "mix_alike", traffic.mix_alike(xs))
+        return self._counted(plan, traffic, "mix", traffic.mix(xs, pushed))
 
-    def _round(self, xs: Arrays, mix: Callable[..., Arrays], *how: int) -> Arrays:
-        """One counted round in which all messages arrive; ``mix`` is a method of `Traffic`."""
-        widths = tuple([x.size // self.n_local for x in xs])
+    def _exchange_of(self, xs: Arrays) -> tuple[Plan, Traffic]:
+        """The plan of the next round, and its exchange for these arrays."""
+        n = self.n_local
         plan = self._plans.get(None) or self._plan()  # that of a fixed W without a call
-        traffic = plan.traffic(widths)
-        out = mix(traffic, xs, *how)
-        plan.used[Contents(mix.__name__, widths)] += 1
+        return plan, plan.traffic[tuple([x.size // n for x in xs])]
+
+    def _counted(self, plan: Plan, traffic: Traffic, use: str, out: Arrays) -> Arrays:
+        """Count a round in which all messages arrived; return ``out``."""
+        traffic.used[use] += 1
         self._count(traffic, plan.directed_edges, traffic.agent_bytes)
         return out
 

@@ -72,10 +72,14 @@ class Traffic:
         array."""
         self.messages, self.bytes, self.waited = 0, 0, 0.0
         self.agent_bytes = 8 * sum(widths)
-        self._loop, self._product = ROWS, None
+        self.used = {"mix": 0, "mix_alike": 0, "mix_and_max": 0}
+        """The rounds so far in which every message was sent once."""
+        self._loop, self._product, self._new = ROWS, ROWS, np.zeros
         if compiled:
             loops = compiled_tracking()
-            self._loop, self._product = loops.accumulate, loops.product
+            self._loop, self._product, self._new = loops.accumulate, loops.product, np.empty
+        self._alone = not halo.sends and len(self._blocks) == 1
+        """All neighbours are in this process."""
         if halo.sends or len(halo.pieces) > 1:
             self._connect(communicator)
 
@@ -149,11 +153,20 @@ class Traffic:
             pairs = zip(xs, self._parts, strict=True)
             return tuple([mixed[part].reshape(x.shape) for x, part in pairs])
         pulled = len(xs) - pushed
-        if self._product is not None and not self.messages:
-            fresh = tuple([np.empty(x.shape) for x in xs])
+        if self._alone:
+            fresh = tuple([self._new(x.shape) for x in xs])
             for number, (width, x, out) in enumerate(zip(self._widths, xs, fresh, strict=True)):
-                W = (self._blocks if number < pulled else self._push_blocks)[0]
-                self._product(width, W.indptr, W.indices, W.data, x.reshape(-1), out.reshape(-1))
+                W = self._blocks[0] if number < pulled else self._push_blocks[0]
+                self._product(
+                    W.rows,
+                    W.columns,
+                    width,
+                    W.indptr,
+                    W.indices,
+                    W.data,
+                    x.reshape(-1),
+                    out.reshape(-1),
+                )
             return fresh
         gathered = self.gather(xs)
         pulls = self._products(self._blocks, gathered, xs[:pulled])

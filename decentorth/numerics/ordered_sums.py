@@ -111,7 +111,7 @@ def subtract_scaled(scale: Array, x: Array, out: Array) -> None:
     if n == 1:  # the same bits, with less to prepare
         out -= scale.item() * x
         return
-    accumulate(Csr(n, n, *_diagonal(n), -scale), x.size // n, x.reshape(-1), out.reshape(-1))
+    ROWS(n, n, x.size // n, *_diagonal(n), -scale, x.reshape(-1), out.reshape(-1))
 
 
 def add_multiple(scale: float, x: Array, out: Array) -> None:

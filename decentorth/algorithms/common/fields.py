@@ -12,19 +12,7 @@ from typing import Concatenate, Generic, Protocol, TypeVar, cast, runtime_checka
 
 import numpy as np
 
-from ...numerics.ordered_sums import subtract_scaled
-from ...protocols import (
-    Array,
-    Arrays,
-    Index,
-    Known,
-    Landing,
-    Oracle,
-    Problem,
-    Riemannian,
-    Sampled,
-    Streams,
-)
+from ...protocols import Array, Index, Known, Landing, Oracle, Problem, Riemannian, Sampled, Streams
 
 C = TypeVar("C")
 C_co = TypeVar("C_co", covariant=True)
@@ -128,29 +116,25 @@ def blockwise(field: Field[G], problem: G, x: Array, *others: Array, out: Known 
 
 
 def refresh(
-    field: Field[G],
-    problem: G,
-    x: Array,
-    tracker: Array,
-    old: Array,
-    *others: Array,
-    along: Arrays = (),
+    field: Field[G], problem: G, x: Array, tracker: Array, old: Array, *others: Array
 ) -> Array:
     """Add ``field(problem, x, *others) - old`` to ``tracker`` and return the new field.
 
     The work is done in blocks of agents. If there are several blocks, ``old`` is overwritten.
-
-    ``along`` holds steps ``(n_local,)`` and directions shaped like x. With it the points are
-    moved first, in place: x <- x - step direction.
     """
-
-    def refreshed(part: G, x: Array, tracker: Array, old: Array, *more: Array) -> Array:
-        if along:
-            step, direction = more[len(others) :]
-            subtract_scaled(step, direction, x)
-        new = field(part, x, *more[: len(others)])
+    blocks = problem.blocks()
+    if len(blocks) == 1:
+        new = field(problem, x, *others)
         tracker += new
         tracker -= old
         return new
-
-    return blockwise(refreshed, problem, x, tracker, old, *others, *along, out=old)
+    for block, part in blocks:
+        new, changing, before = (
+            field(part, x[block], *[other[block] for other in others]),
+            tracker[block],
+            old[block],
+        )
+        changing += new
+        changing -= before
+        before[...] = new
+    return old

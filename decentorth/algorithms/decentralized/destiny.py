@@ -39,6 +39,7 @@ from typing import ClassVar, Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 
+from ...numerics.ordered_sums import subtract_scaled
 from ...protocols import Array, Network, Oracle, Problem, Spectrum, Streams
 from ..common import advanced, blockwise, refresh, schedule, steepness
 from ..common.automatic_steps import (
@@ -52,7 +53,6 @@ from ..common.automatic_steps import (
 )
 from .safe import SafeTracking
 from .tracking import PenalisedState as State
-from .tracking import tracked
 
 Variant = Literal["direct", "dissolved"]
 
@@ -121,13 +121,17 @@ class DESTINY(SafeTracking):
         return State(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
-        f = self.oracle(problem, streams, state.k + 1)
-
-        def refreshed(x: Array, d: Array, *along: Array) -> Array:
-            return refresh(self.field, f, x, d, state.field, state.penalty, along=along)
-
-        x, d, field = tracked(self.order, network, state, refreshed)  # (1), (2)
-        return advanced(self.step_size, state, x=x, tracker=d, field=field)
+        f, alpha, d = self.oracle(problem, streams, state.k + 1), state.step_size, state.tracker
+        if self.order == "combine-then-adapt":
+            x, mixed = network.mix(state.x, d)
+            # x_i <- sum_j W_ij x_j - alpha d_i  (1)
+            subtract_scaled(alpha, d, x)
+            field = refresh(self.field, f, x, mixed, state.field, state.penalty)  # (2)
+        else:
+            (x,) = network.mix(state.x - alpha[:, None, None] * d)
+            field = refresh(self.field, f, x, d, state.field, state.penalty)
+            (mixed,) = network.mix(d)
+        return advanced(self.step_size, state, x=x, tracker=mixed, field=field)
 
     def field(self, problem: Oracle[Dissolvable], x: Array, penalty: Array) -> Array:
         """The field H_i (3), with the gradient at x or at the point A(x) nearer to the manifold."""

@@ -29,11 +29,11 @@ from functools import partial
 from typing import Annotated, ClassVar, Literal, Self, cast
 
 from ...numerics.kernels import compiled_tracking
+from ...numerics.ordered_sums import subtract_scaled
 from ...protocols import Array, Landing, Network, OrthonormalLanding, Problem, Streams
-from ..common import Order, advanced, blockwise, landing, refresh, resolve, schedule, tracking_aim
+from ..common import Order, blockwise, following, landing, refresh, resolve, schedule, tracking_aim
 from .safe import SafeTracking
 from .tracking import PenalisedState as State
-from .tracking import tracked
 
 P = Problem[Landing]
 
@@ -96,13 +96,47 @@ class DRFGT(SafeTracking):
         return State(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
-        f, old, penalty = self.oracle(problem, streams, state.k + 1), state.field, state.penalty
+        if self.kernel == "numba":
+            return self._in_one_pass(problem, network, streams, state)
+        f, alpha, y, penalty = (
+            self.oracle(problem, streams, state.k + 1),
+            state.step_size,
+            state.tracker,
+            state.penalty,
+        )
+        if self.order == "combine-then-adapt":
+            x, mixed = network.mix(state.x, y)
+            # x_i <- sum_j W_ij x_j - alpha y_i  (10)
+            subtract_scaled(alpha, y, x)
+            # y_i <- sum_j W_ij y_j + Lambda_i(new x_i) - Lambda_i(old x_i)  (10)
+            field = refresh(landing, f, x, mixed, state.field, penalty)
+        else:
+            # x_i <- sum_j W_ij (x_j - alpha y_j)
+            (x,) = network.mix(state.x - alpha[:, None, None] * y)
+            field = refresh(landing, f, x, y, state.field, penalty)
+            # y_i <- sum_j W_ij (y_j + Lambda_j(new x_j) - Lambda_j(old x_j))
+            (mixed,) = network.mix(y)
+        return self._after(state, x, mixed, field)
 
-        def refreshed(x: Array, y: Array, *along: Array) -> Array:
-            if self.kernel == "numba":
-                change = compiled_tracking().landing_change
-                return blockwise(change, f, x, y, old, penalty, *along, out=old)
-            return refresh(landing, f, x, y, old, penalty, along=along)
+    def _in_one_pass(self, problem: P, network: Network, streams: Streams, state: State) -> State:
+        """The same by a compiled pass over each agent's arrays, which moves x, and changes y by the
+        new field less the old one."""
+        f, alpha, y, penalty = (
+            self.oracle(problem, streams, state.k + 1),
+            state.step_size,
+            state.tracker,
+            state.penalty,
+        )
+        change = compiled_tracking().landing_change
+        if self.order == "combine-then-adapt":
+            x, mixed = network.mix(state.x, y)
+            field = blockwise(change, f, x, mixed, state.field, penalty, alpha, y, out=state.field)
+        else:
+            (x,) = network.mix(state.x - alpha[:, None, None] * y)
+            field = blockwise(change, f, x, y, state.field, penalty, out=state.field)
+            (mixed,) = network.mix(y)
+        return self._after(state, x, mixed, field)
 
-        x, y, field = tracked(self.order, network, state, refreshed)  # (10)
-        return advanced(self.step_size, state, x=x, tracker=y, field=field)
+    def _after(self, state: State, x: Array, y: Array, field: Array) -> State:
+        step = following(self.step_size, state)
+        return State(x, y, field, step, state.base, state.penalty, state.k + 1, state.gradients + 1)

@@ -30,11 +30,11 @@ from typing import ClassVar, cast
 
 import numpy as np
 
+from ...numerics.ordered_sums import subtract_scaled
 from ...protocols import Array, Network, Oracle, Problem, Streams
-from ..common import Ordered, Soft, advanced, blockwise, refresh, schedule, soft, steepness
+from ..common import Ordered, Soft, blockwise, following, refresh, schedule, soft, steepness
 from ..common.automatic_steps import Order, start, tracking_share
 from .tracking import TrackingState as State
-from .tracking import tracked
 
 P = Problem[object]
 
@@ -74,13 +74,20 @@ class GradientTracking(Ordered, Soft):
         return State(x0.copy(), field.copy(), field, step, base, 0, spent + 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
-        f = self.oracle(problem, streams, state.k + 1)
-
-        def refreshed(x: Array, y: Array, *along: Array) -> Array:
-            return refresh(self._field, f, x, y, state.field, along=along)
-
-        x, y, field = tracked(self.order, network, state, refreshed)  # (1), (2)
-        return advanced(self.step_size, state, x=x, tracker=y, field=field)
+        f, alpha, y = self.oracle(problem, streams, state.k + 1), state.step_size, state.tracker
+        if self.order == "combine-then-adapt":
+            x, mixed = network.mix(state.x, y)
+            # x_i <- sum_j W_ij x_j - alpha y_i  (1)
+            subtract_scaled(alpha, y, x)
+            # y_i <- sum_j W_ij y_j + F_i(new x_i) - F_i(old x_i)  (2)
+            field = refresh(self._field, f, x, mixed, state.field)
+        else:
+            # x_i <- sum_j W_ij (x_j - alpha y_j)
+            (x,) = network.mix(state.x - alpha[:, None, None] * y)
+            field = refresh(self._field, f, x, y, state.field)
+            (mixed,) = network.mix(y)  # y_i <- sum_j W_ij (y_j + F_j(new x_j) - F_j(old x_j))
+        step = following(self.step_size, state)
+        return State(x, mixed, field, step, state.base, state.k + 1, state.gradients + 1)
 
     def _field(self, problem: Oracle[object], x: Array) -> Array:
         """The gradient F_i."""

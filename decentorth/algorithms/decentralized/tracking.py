@@ -16,7 +16,6 @@ and with the second the trackers are mixed last too: sum_j W_ij (y_j + F_j(new x
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -69,28 +68,6 @@ class PenalisedState(NamedTuple):
     gradients: int
     progress: Any = ()
     """Progress of growing or of safe steps."""
-
-
-Tracked = TrackingState | PenalisedState
-Refreshed = Callable[..., Array]
-
-
-def tracked(
-    order: str, network: Network, state: Tracked, refreshed: Refreshed
-) -> tuple[Array, Array, Array]:
-    """Return the points, trackers and fields after an iteration with this order of mixing.
-
-    ``refreshed(x, y, *along)`` moves x along the steps and trackers in ``along``, if given. It
-    then adds the change of the fields to y, and returns the new fields.
-    """
-    alpha, y = state.step_size, state.tracker
-    if order == "combine-then-adapt":
-        x, mixed = network.mix(state.x, y)
-        return x, mixed, refreshed(x, mixed, alpha, y)
-    (x,) = network.mix(state.x - alpha[:, None, None] * y)
-    field = refreshed(x, y)
-    (y,) = network.mix(y)
-    return x, y, field
 
 
 Manifold = Problem[ProjectableManifold]

@@ -230,7 +230,7 @@ class UnreliableNetwork(Network):
         """
         plan = self._plan()
         width = x.size // self.n_local
-        traffic = plan.traffic((width,))
+        traffic = plan.traffic[(width,)]
         sent = senders[plan.directed.lower] & receivers[plan.directed.upper]
         gathered = traffic.gather((x,))
         blocks = [
@@ -285,7 +285,7 @@ class UnreliableNetwork(Network):
         plan, t, here, asleep = self._plan(), self.rounds, self.agents, self._asleep
         lost = plan.lost(t, asleep)
         messages = self._memory.messages(xs, t, self._exchange, asleep[here], self._back[here])
-        traffic = plan.traffic(tuple([x.size // self.n_local for x in (*labels, *xs)]))
+        traffic = plan.traffic[tuple([x.size // self.n_local for x in (*labels, *xs)])]
         gathered = traffic.gather((*labels, *messages.arrays))
         used = plan.arriving(lost)
         out: list[Array] = []

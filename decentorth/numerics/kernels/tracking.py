@@ -55,10 +55,19 @@ def accumulate(
 
 
 @exact
-def product(width: int, indptr: Index, indices: Index, data: Array, x: Array, out: Array) -> None:
+def product(
+    rows: int,
+    columns: int,
+    width: int,
+    indptr: Index,
+    indices: Index,
+    data: Array,
+    x: Array,
+    out: Array,
+) -> None:
     """The same with ``out = matrix @ x``."""
     out[:] = 0.0
-    accumulate(len(indptr) - 1, 0, width, indptr, indices, data, x, out)
+    accumulate(rows, columns, width, indptr, indices, data, x, out)
 
 
 @exact
@@ -155,5 +164,5 @@ def prepare() -> None:
     one, number, column = np.zeros((1, 1, 1)), np.zeros(1), np.zeros(1, dtype=np.int64)
     x, y, old = np.zeros((3, 1, 1, 1))
     accumulate(1, 1, 1, np.array([0, 1]), column, number, number.copy(), number.copy())
-    product(1, np.array([0, 1]), column, number, number.copy(), number.copy())
+    product(1, 1, 1, np.array([0, 1]), column, number, number.copy(), number.copy())
     _landing_change(one, one, one, NOTHING, x, y, old, number, number, one)
