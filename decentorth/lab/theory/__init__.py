@@ -1,14 +1,10 @@
 """The theory of paper 004 (Sun, Chen, Garcia, Shahrampour, "Global convergence of decentralized
 retraction-free optimization on the Stiefel manifold") as functions: its constants and guaranteed
 steps, its merit function, and, beyond it, the exact linear rate near a solution. ``python -m
-decentorth theory`` prints every constant for a problem and a graph. `block_stationarity` is the
-measure that paper 001's theorems bound.
+decentorth theory`` prints every constant for a problem and a graph.
 """
 
 from ..._lazy import lazily
-from ...families.j_orthogonal.algorithms.block_stationarity import (
-    block_stationarity as block_stationarity,
-)
 from .constants import *  # noqa: F403
 from .local import *  # noqa: F403
 from .merit import *  # noqa: F403
