@@ -28,6 +28,8 @@ class Summed(Run):
     To the loop, the metrics and the checkpoints they are one agent.
     """
 
+    precedence = 0
+
     @staticmethod
     def fits(arguments: AnySetup) -> bool:
         return arguments.method.network == "single-agent" and arguments.problem.n_agents > 1
