@@ -145,6 +145,7 @@ class SpreadProblem(AgentProblem[Any]):
         self.offered = frozenset(vars(self)) | ({"n_samples"} & names)
         self._size = math.prod(self.shape)
         self._known: tuple[Evaluation, ...] = ()
+        self._learned: Evaluation | None = None
         self._operations: dict[int, float] = {}
 
     def _methods(self) -> dict[str, Callable[..., Any]]:
@@ -305,29 +306,24 @@ class SpreadProblem(AgentProblem[Any]):
 
     def _evaluated(self, x: Array) -> Evaluation:
         """f and G at x: known, or by one sum."""
-        for known in self._known:
-            if np.array_equal(known.x, x):
+        for known in (*self._known, self._learned):
+            if known is not None and np.array_equal(known.x, x):
                 return known
         values = self._per_block(lambda part, own: part.value(own), x)
         gradients = self._per_block(lambda part, own: part.gradient(own), x)
         value, gradient = self._collective.sum(values, gradients)
         n = self.base.n_agents
         found = Evaluation(x.copy(), value.reshape(1) / n, gradient[None] / n)
-        self._keep(found)
+        self._known = (found, *self._known[: KEPT - 1])
         return found
 
     def learn(self, x: Array, gradient: Array) -> None:
-        """Keep a gradient that a method has found without a sum; only for a `Quadratic`, whose
-        values differ by <x - y, G(x) + G(y)> / 2."""
-        if not self._known or not isinstance(self.base, Quadratic):
-            return
-        last = self._known[0]
-        change = 0.5 * np.vdot(x - last.x, gradient + last.gradient)
-        if not np.array_equal(last.x, x):
-            self._keep(Evaluation(x.copy(), last.value + change, gradient.copy()))
-
-    def _keep(self, found: Evaluation) -> None:
-        self._known = (found, *self._known[: KEPT - 1])
+        """Take a gradient that a method has found without a sum; only for a `Quadratic`, whose
+        values differ by <x - y, G(x) + G(y)> / 2, y the last point with a sum."""
+        if self._known and isinstance(self.base, Quadratic):
+            y, value, there = self._known[0]
+            change = 0.5 * np.vdot(x - y, gradient + there)
+            self._learned = Evaluation(x.copy(), value + change, gradient.copy())
 
     def remembered(self) -> dict[str, Array]:
         """The sums that are kept, ``(1, count, ...)`` each, for a checkpoint."""
