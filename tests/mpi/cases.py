@@ -73,6 +73,11 @@ def loaded_pca(rows: tuple[int, ...], d: int, r: int) -> Any:
     return PCA.from_loader(lambda i: decaying(i, rows[i], d), len(rows), r)
 
 
+def sites_pca(rows: tuple[int, ...], d: int, r: int) -> Any:
+    sites = {f"site{i}": 3.0 + decaying(i, m, d) for i, m in enumerate(rows)}
+    return PCA.from_sites(sites, r, center=True, scale=True)
+
+
 def own_functions(rows: tuple[int, ...], d: int, r: int) -> FunctionProblem[Stiefel]:
     """A user's own problem: the Lipschitz constants of its automatic step are estimated from drawn
     directions."""
@@ -437,6 +442,8 @@ CASES: dict[str, Case] = {
     ),
     "sums-rsm": Case(rsr, UNEVEN, (20, 4), ring, do.algorithms.RSM()),
     "sums-rssm": Case(odl, EVEN, (12, 12), random_graph, do.algorithms.RSSM()),
+    "sums-direct": Case(sites_pca, UNEVEN, (50, 5), random_graph, do.algorithms.Direct()),
+    "sums-moments": Case(procrustes, UNEVEN, (50, 20), ring, do.ConjugateGradients()),
     "tall-cdadt": Case(cca, (100,) * 10, (300, 10), ring, do.CDADT(), iterations=12, recorded=6),
     "tall-drgta": Case(
         pca,

@@ -21,6 +21,7 @@ from ...numerics.ordered_sums import sums
 from ...numerics.threads import one_thread
 from ...protocols import Array, Index
 from ..base import AgentProblem, C, Selection, as_selection, held, selected
+from .moments import packed, unpacked
 
 Targets = Sequence[Array] | None
 Table = tuple[Array, Array | None, float]
@@ -77,6 +78,13 @@ class _Rows(NamedTuple):
 
     def product(self, v: Array) -> Array:
         return _gradient(self.a, None, self.twice, v)
+
+    def moments(self) -> Array:
+        if self.b is None:
+            return packed(self.hessian())
+        k = (self.a.swapaxes(-1, -2) * self.twice) @ self.b
+        c = 0.5 * self.twice[:, 0] * sums(self.b * self.b)[:, None]
+        return np.concatenate((packed(self.hessian()), k.reshape(len(k), -1), c), axis=1)
 
     def curvature(self) -> Array:
         # A A^T has the same largest eigenvalue, and m < d.
@@ -138,6 +146,12 @@ class _Gram(NamedTuple):
 
     def product(self, v: Array) -> Array:
         return self.h @ v
+
+    def moments(self) -> Array:
+        if self.k is None:
+            return packed(self.h)
+        k, c = self.k.reshape(len(self.k), -1), self.c[:, None]
+        return np.concatenate((packed(self.h), k, c), axis=1)
 
     def curvature(self) -> Array:
         return np.abs(np.linalg.eigvalsh(self.h)).max(-1)
@@ -301,6 +315,23 @@ class SquaresProblem(AgentProblem[C]):
     def hessian_product(self, x: Array, v: Array) -> Array:
         """``(n_local, d, r)``: 2 w_i A_i^T A_i v_i, for every x."""
         return self._each(lambda form, v: form.product(v), v)
+
+    def agent_moments(self) -> Array:
+        """``(n_local, k)``: the triangle of 2 w_i A_i^T A_i; with targets also 2 w_i A_i^T B_i and
+        w_i ||B_i||^2."""
+        return self._each(lambda form: form.moments())
+
+    def from_moments(self, sums: Array) -> Self:
+        """The mean of all agents' objectives as the problem of one agent."""
+        d, alone = self.shape[0], self._copied()
+        mean, size = sums / self.n_agents, d * (d + 1) // 2
+        h, k, c = unpacked(mean[:size], d)[None], None, np.zeros(1)
+        if len(mean) > size:
+            k, c = mean[size:-1].reshape(1, *self.shape), mean[-1:]
+        alone.n_agents, alone.agents = 1, slice(0, 1)
+        alone._blocks = None
+        alone._parts = [(None, _Gram(h, k, c, (), None, np.ones((1, 1, 1))))]
+        return alone
 
     def weighted_rows(self) -> list[Array]:
         """The matrices sqrt(2 |w_i|) A_i of the agents, as copies."""
