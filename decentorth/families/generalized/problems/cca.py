@@ -163,9 +163,10 @@ class CCA(AgentProblem[Any], Loadable):
                 views = zip(self._rows[0], self.ridges, strict=True)
                 covariances = [SampleCovariance(view, r) for view, r in views]
             else:
-                ends = np.cumsum((n1 * (n1 + 1) // 2, n1 * n2, n2 * (n2 + 1) // 2))
-                moments = pool.each(int(ends[-1]), self._covariances()) / n
-                c11, c12, c22 = np.split(moments, ends[:-1])
+                first = n1 * (n1 + 1) // 2
+                cross = first + n1 * n2
+                moments = pool.each(cross + n2 * (n2 + 1) // 2, self._covariances()) / n
+                c11, c12, c22 = np.split(moments, (first, cross))
                 covariances = [unpacked(c11, n1), unpacked(c22, n2)]
                 for c, r in zip(covariances, self.ridges, strict=True):
                     plus(c[None], r)
