@@ -29,6 +29,9 @@ class Extent(NamedTuple):
     columns: int
     beside: float = 0.0
     """The bytes that a process takes, beside the rows that it wants, while it reads them."""
+    stored: float | None = None
+    """The numbers that a row takes on average where the file is sparse and stays so: entries and
+    their places."""
 
 
 class Reader(ABC):

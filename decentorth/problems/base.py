@@ -569,7 +569,7 @@ def _in_units(
     found = []
     for view, names in views:
         with collective.together():
-            checked = matrices("A", view, first, missing=wanted.fill)
+            checked = matrices("A", view, first, missing=wanted.fill, sparse=True)
             width = same_columns("A", checked, first)
         collective.same("the number of columns", str(width).encode())
         found.append(in_units(checked, collective, wanted, names))

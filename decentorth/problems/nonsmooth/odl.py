@@ -68,7 +68,7 @@ class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
         n_agents: int | None = None,
         first_agent: int = 0,
     ):
-        rows, n = samples("A", A, first_agent)
+        rows, n = samples("A", A, first_agent, sparse=True)
         if dictionary is not None and dictionary.shape != (n, n):
             raise ValueError(f"dictionary must have shape ({n}, {n}), got {dictionary.shape}")
         super().__init__(rows, [1.0] * len(rows), Stiefel(n, n), n_agents, first_agent)

@@ -64,6 +64,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     ----------
     A
         Samples of each agent, ``(m_i, d)``, as a list or stack. They are not centred or scaled.
+        Sparse matrices of SciPy stay sparse.
     rank
         The number r of components.
     weights
@@ -100,7 +101,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         first_agent: int = 0,
         n_samples: int | None = None,
     ):
-        rows, d = samples("A", A, first_agent)
+        rows, d = samples("A", A, first_agent, sparse=True)
         n = n_agents or len(rows)
         if weights not in get_args(Weights):
             raise ValueError(f"weights must be 'agents' or 'samples', got {weights!r}")

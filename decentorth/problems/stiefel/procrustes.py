@@ -50,7 +50,7 @@ class Procrustes(SquaresProblem[Stiefel], Loadable):
     def __init__(
         self, A: AgentArrays, B: AgentArrays, *, n_agents: int | None = None, first_agent: int = 0
     ):
-        rows, d = samples("A", A, first_agent)
+        rows, d = samples("A", A, first_agent, sparse=True)
         targets = matrices("B", B, first_agent)
         if len(rows) != len(targets):
             raise ValueError(
