@@ -21,6 +21,12 @@ from ...protocols import Array, Index
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+SMALL = 100
+"""The fewer of samples and columns up to which all eigenvalues are computed."""
+LANCZOS = 1e-6
+"""The relative accuracy of the largest eigenvalue beyond `SMALL`, by which it is raised: a step
+size must not be too long."""
+
 
 def is_sparse(value: object) -> bool:
     """True for a sparse matrix of SciPy; loads ``scipy.sparse`` only where the caller has loaded
@@ -199,9 +205,20 @@ class SparseRows:
 
     def largest(self) -> float:
         """The largest eigenvalue of A^T A, or a close bound on it."""
-        from ...sets.operators import LinearOperator
+        first, then = (self, self.T) if len(self) < self.shape[1] else (self.T, self)
+        n = min(self.shape)
+        if n <= SMALL:
+            square = first @ (then @ np.eye(n))
+            return float(np.linalg.eigvalsh(0.5 * (square + square.T))[-1])
+        from scipy.sparse.linalg import LinearOperator, eigsh
 
-        return LinearOperator(_Square(self)).largest
+        def product(v: Array) -> Array:
+            return first @ (then @ v)
+
+        operator: Any = LinearOperator((n, n), matvec=product, dtype=np.float64)
+        start = np.cos(np.arange(1.0, n + 1.0) ** 2)  # without structure that A could share
+        found = eigsh(operator, 1, tol=LANCZOS, v0=start, return_eigenvectors=False)
+        return float(found[0]) * (1.0 + LANCZOS)
 
     def _gram(self) -> Array:
         """``(d, d)``: A^T A, dense."""
@@ -238,17 +255,3 @@ class Transposed:
             return (x[0] @ self)[None]
         return np.ascontiguousarray((self._rows @ x.T).T)
 
-
-class _Square:
-    """A^T A or A A^T, the smaller of the two, as an operator."""
-
-    def __init__(self, rows: SparseRows) -> None:
-        self._pair: Any = (rows, rows.T) if len(rows) < rows.shape[1] else (rows.T, rows)
-        n = min(rows.shape)
-        self.shape = n, n
-
-    def matmat(self, x: Array) -> Array:
-        """``(n, k)``: the product with a matrix of that shape."""
-        first, then = self._pair
-        image: Array = first @ (then @ x)
-        return image
