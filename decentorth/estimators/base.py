@@ -301,9 +301,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         mine = entries.given[own]
         checked: list[Any] = [None] * len(entries.given)
         with entries.together():
-            checked[own] = matrices(
-                name, mine, own.start, missing=self._wanted.fill, sparse=sparse
-            )
+            checked[own] = matrices(name, mine, own.start, missing=self._wanted.fill, sparse=sparse)
             same_columns(name, checked[own], own.start)
             same_names(name, mine, own.start)
             validate_data(self, mine[0], skip_check_array=True)

@@ -15,6 +15,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+from scipy.sparse import csr_array
 
 import decentorth as do
 import topologies as tp
@@ -28,6 +29,7 @@ from decentorth.problems import (
     ODLSettings,
     PCASettings,
     Procrustes,
+    RobustSubspaceRecovery,
     RSRSettings,
     SparsePCASettings,
 )
@@ -71,6 +73,20 @@ def pca(rows: tuple[int, ...], d: int, r: int) -> PCA:
 
 def loaded_pca(rows: tuple[int, ...], d: int, r: int) -> Any:
     return PCA.from_loader(lambda i: decaying(i, rows[i], d), len(rows), r)
+
+
+def sparse(agent: int, m: int, d: int) -> Any:
+    """An agent's samples with many zeros, as a sparse matrix, of every third agent as an array."""
+    samples = np.where(draw(agent, m, d, 4) > 1.0, decaying(agent, m, d), 0.0)
+    return samples if agent % 3 == 2 else csr_array(samples)
+
+
+def sparse_pca_samples(rows: tuple[int, ...], d: int, r: int) -> Any:
+    return PCA.from_loader(lambda i: sparse(i, rows[i], d), len(rows), r, scale=True)
+
+
+def sparse_subspace(rows: tuple[int, ...], d: int, r: int) -> Any:
+    return RobustSubspaceRecovery.from_loader(lambda i: sparse(i, rows[i], d), len(rows), d - r)
 
 
 def own_functions(rows: tuple[int, ...], d: int, r: int) -> FunctionProblem[Stiefel]:
@@ -438,6 +454,8 @@ CASES: dict[str, Case] = {
     "tall-procrustes": Case(
         procrustes, LARGE, (784, 10), random_graph, STAYS, iterations=15, recorded=6
     ),
+    "sparse-samples": Case(sparse_pca_samples, UNEVEN, (50, 3), random_graph, do.DeEPCA()),
+    "sparse-subspace": Case(sparse_subspace, UNEVEN, (50, 3), random_graph, do.DRSM()),
     "tall-pca": Case(pca, LARGE, (784, 10), ring, ADAPT, iterations=15, recorded=6),
 }
 

@@ -204,6 +204,13 @@ def samples(
     return rows, same_columns(name, rows, first_agent)
 
 
+def sparse_samples(view: Sequence[Any], first_agent: int = 0) -> list[Any]:
+    """The agents' samples, of which those in sparse matrices are checked and become `SparseRows`;
+    the others are as they were."""
+    named = enumerate(view, first_agent)
+    return [_sparse(f"data of agent {k}", a) if is_sparse(a) else a for k, a in named]
+
+
 def agent_weights(weights: Array | None, n_local: int) -> Array:
     """Return the weights of the local agents, ``(n_local,)``, all 1 for None.
 

@@ -202,7 +202,6 @@ class SparseRows:
         unseen = np.maximum(whole - np.bincount(places, low * low, least), 0.0)
         return np.where(np.bincount(places, minlength=least) == length, seen, seen + unseen)
 
-
     def largest(self) -> float:
         """The largest eigenvalue of A^T A, or a close bound on it."""
         first, then = (self, self.T) if len(self) < self.shape[1] else (self.T, self)
@@ -254,4 +253,3 @@ class Transposed:
         if x.ndim == 3:
             return (x[0] @ self)[None]
         return np.ascontiguousarray((self._rows @ x.T).T)
-

@@ -26,6 +26,7 @@ from ..common.checks import AgentArrays, samples
 from ..common.division import Centred, OneView, Part
 from ..common.pooled import HERE, triangle, with_spectrum
 from ..common.pooled import rows as number_of_rows
+from ..common.sparse_rows import SparseRows
 from ..common.squares import SquaresProblem, gram_numbers
 from ..features.split import Among, SplitPCA, by_features, random_features, split_features
 
@@ -90,6 +91,8 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     >>> bool(result.history["error"][-1] < 1e-6)
     True
     """
+
+    _keeps_sparse = True
 
     def __init__(
         self,
@@ -186,7 +189,7 @@ class PCASettings(OneView, Centred):
     ----------
     data
         The name of bundled data (digits), a file with one sample per row (.npy, .npz, .csv,
-        svmlight, Matrix Market or idx), or synthetic: Gaussian samples whose pooled singular values
+        svmlight, Matrix Market or idx; a sparse one stays sparse), or synthetic: Gaussian samples whose pooled singular values
         are replaced by s_1 gap^(j/2), s_1 being their own largest.
     rank
         How many components.
@@ -229,6 +232,7 @@ class PCASettings(OneView, Centred):
         if self.data == "synthetic":
             Stiefel(self.dimension, self.rank)
 
+    keeps_sparse = True
     _generators, _for_generated = ("synthetic",), ("dimension", "samples", "gap", "heterogeneity")
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
@@ -259,6 +263,8 @@ class PCASettings(OneView, Centred):
 
         def build() -> SplitPCA:
             (whole,) = self._prepared(source.read(slice(0, 1))[0], HERE)
+            if isinstance(whole, SparseRows):
+                whole = whole.dense()
             return SplitPCA(by_features(whole, n_agents), self.rank).with_units(source.units)
 
         def made(agents: slice) -> SplitPCA:

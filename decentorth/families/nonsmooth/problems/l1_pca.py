@@ -75,6 +75,8 @@ class L1PCASettings(OneView, Centred):
     True
     """
 
+    keeps_sparse = True
+
     data: SampleFile = "digits"
     rank: Count = 5
     normalize: bool = True

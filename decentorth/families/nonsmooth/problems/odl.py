@@ -67,6 +67,8 @@ class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
     True
     """
 
+    _keeps_sparse = True
+
     def __init__(
         self,
         A: AgentArrays,
@@ -148,6 +150,8 @@ class ODLSettings(OneView):
     >>> bool(objective[-1] < objective[0])
     True
     """
+
+    keeps_sparse = True
 
     dimension: Count = 60
     samples: Count = 4648

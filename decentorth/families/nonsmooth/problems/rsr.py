@@ -87,6 +87,7 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
     """
 
     nonsmooth = True
+    _keeps_sparse = True
     moments: Array | None
     """``(n, n)``: sum_i w_i A_i^T A_i / m_i over all agents, once `prepare` has added them up."""
 
@@ -267,6 +268,8 @@ class RSRSettings(OneView):
     >>> bool(objective[-1] < objective[0])
     True
     """
+
+    keeps_sparse = True
 
     dimension: Count = 100
     rank: Count = 10
