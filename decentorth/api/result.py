@@ -75,7 +75,7 @@ class FinishedRun(Shown):
         or from a folder).
     status, converged, message
         One word (converged, iterations, time_limit, objective_floor, unbounded, terminated,
-        interrupted, stopped, diverged, left_safe_region), whether it means convergence, and a
+        interrupted, stopped, no_step, diverged, left_safe_region), whether it means convergence, and a
         sentence.
     history
         The recorded rows as columns.

@@ -63,6 +63,13 @@ class AgentCollective:
         parts = np.split(self.fold(int(cuts[-1]), add), cuts[:-1])
         return tuple(part.reshape(x.shape[1:]) for x, part in zip(per_agent, parts, strict=True))
 
+    def each(self, size: int, term: Callable[[int], Array]) -> Array:
+        def add(total: Array) -> None:
+            for agent in range(self.own.start, self.own.stop):
+                add_agents(term(agent).reshape(1, size), total)
+
+        return self.fold(size, add)
+
     def column_sums(self, per_agent: Array) -> Array:
         if self._along_edges is None:
             return self.sum(per_agent)[0]

@@ -128,6 +128,9 @@ class Collective(Protocol):
         """The sums over agents, ``(n_local, ...) -> (...)`` each, added in agent order: the same
         bits on any number of ranks."""
 
+    def each(self, size: int, term: Callable[[int], Array]) -> Array:
+        """The sum ``(size,)`` over all agents of ``term(agent)``, made one agent at a time."""
+
     def column_sums(self, per_agent: Array) -> Array:
         """Return the sums over agents, ``(n_local, k) -> (k,)``.
 

@@ -177,7 +177,10 @@ class Eigenproblem(Protocol):
     """A problem with f_i(x) = -1/2 tr(x^T C_i x), which power iterations can solve."""
 
     def product(self, x: Array) -> Array:
-        """Return the products C_i x_i in a new array shaped like ``x``."""
+        """Return the products C_i x_i in a new array shaped like ``x``.
+
+        x may have any number of columns.
+        """
 
 
 @runtime_checkable

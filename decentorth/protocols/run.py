@@ -55,6 +55,9 @@ class Observed(State, Protocol):
     """The floating-point operations so far."""
     drift: Array
     """The largest infeasibility that a re-orthogonalisation has found."""
+    point: Any
+    """The point x of a single agent with ``gradient``, the gradient there, which the method carries
+    along."""
 
 
 S = TypeVar("S", bound=State)

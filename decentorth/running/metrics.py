@@ -18,6 +18,8 @@ from ..numerics.tangent_proximal import stationarity
 from ..protocols import Array, Collective, Observed, Problem
 
 T = TypeVar("T")
+ROUNDING = 1e-13
+"""The feasibility of a point that is on the constraint set but for rounding."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,16 @@ def projects(problem: Any) -> bool:
 
 def _lands(problem: Any) -> bool:
     return isinstance(problem.constraint, protocols.Landing)
+
+
+def projected(problem: Any, mean: Array) -> Array:
+    """The projection of the agents' mean ``(1, *shape)``; a single agent's own point where it is on
+    the set but for rounding, so that its gradient there is the one that is known."""
+    constraint = problem.constraint
+    if problem.n_agents == 1 and constraint.feasibility(mean)[0] <= ROUNDING:
+        return mean
+    hat: Array = constraint.project(mean)
+    return hat
 
 
 def composite(problem: object) -> bool:
@@ -200,9 +212,9 @@ class StandardMetrics:
         del first  # it holds an array of the state's size
         mean = hat = sums["x"][None] / n
         if self._projects:
-            hat = problem.constraint.project(mean)
-        alone = n == 1 and not (self._projects or self._lands)  # xhat is the agent's own point
-        terms, feasibility = self._terms(problem, state, mean, hat, alone)
+            hat = projected(problem, mean)
+        alone = n == 1 and not (self._projects or self._lands)
+        terms, feasibility = self._terms(problem, state, mean, hat, n == 1 and hat is mean)
         spread = terms["scalars"][:, 3]
         unit = power_of_two(collective.max(spread.max()))
         spread[:] = (spread / unit) ** 2
@@ -218,9 +230,11 @@ class StandardMetrics:
             values += seen.at_hat(seen.problem.evaluate, [math.nan] * len(self._own))
         return numbers(values)
 
-    def _terms(self, problem: Any, state: Observed, mean: Array, hat: Array, alone: bool) -> Terms:
+    def _terms(
+        self, problem: Any, state: Observed, mean: Array, hat: Array, own_hat: bool
+    ) -> Terms:
         """The terms of the sums over agents, by name, and the agents' feasibility, in blocks that
-        stay in cache."""
+        stay in cache; ``own_hat`` is True if xhat is the only agent's own point."""
         x = state.x
         at_hat, scalars = np.empty_like(x), np.zeros_like(x, shape=(len(x), 5))
         terms, feasibility = {"at_hat": at_hat, "scalars": scalars}, np.empty_like(x, shape=len(x))
@@ -235,7 +249,7 @@ class StandardMetrics:
         for block, part in problem.blocks():
             own, constraint = x[block], part.constraint
             point, gradient = np.repeat(hat, len(own), axis=0), part.gradient(own)
-            at_hat[block] = gradient if alone else part.gradient(point)
+            at_hat[block] = gradient if own_hat else part.gradient(point)
             if "smooth" in terms:
                 terms["smooth"][block] = part.smooth.gradient(point)
             scalars[block, 0] = part.value(point)

@@ -32,6 +32,8 @@ class Parts:
 
     repeats: ClassVar[bool] = True
     """True if iterations can be made again, from a copy of the points."""
+    by_messages: ClassVar[bool] = False
+    """True if values and gradients take counted messages, which rows and the end must spare."""
 
     problem: Problem[Any]
     algorithm: Method

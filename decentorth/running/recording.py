@@ -137,7 +137,8 @@ class Recording:
             values |= zip(metric.columns, found, strict=True)
         advice.warn_of_objective(parts, state, values, self.row)
         agreed = None if self._agreement is None else self._agreement.at(state.k)
-        counts = (state.k, *snapshot.counts, state.gradients)
+        network = parts.network  # its counts have the sums for this row too
+        counts = (state.k, network.rounds, network.messages, network.bytes, state.gradients)
         self.row = Row(*counts, self._clock.iterating(), values, agreed)
         self.recorded = state.k
         self._first = self._first or self.row

@@ -437,6 +437,22 @@ CASES: dict[str, Case] = {
     "generalized-drfgt-covariance": Case(
         digits_cca, EVEN, (56, 1), ring, do.GeneralizedDRFGT(preconditioner="covariance")
     ),
+    "sums-lbfgs": Case(pca, UNEVEN, (50, 20), ring, do.LBFGS()),
+    "sums-cg": Case(loaded_procrustes, UNEVEN, (50, 20), random_graph, do.ConjugateGradients()),
+    "sums-cca": Case(digits_cca, EVEN, (56, 5), ring, do.LBFGS(), placement="fewer-cuts"),
+    "sums-landing": Case(ica, (300,) * 10, (12, 12), random_graph, do.Landing()),
+    "sums-completion": Case(completion, (60,) * 10, (50, 4), ring, do.RGD()),
+    "sums-batches": Case(pca, UNEVEN, (50, 20), ring, do.RGD(step_size=0.1, batch_size=7)),
+    "sums-products": Case(
+        cca,
+        (40,) * 10,
+        (30, 4),
+        random_graph,
+        do.algorithms.GeneralizedLanding(),
+        stopping=LocalMaximum(1e-9, every=6),
+    ),
+    "sums-rsm": Case(rsr, UNEVEN, (20, 4), ring, do.algorithms.RSM()),
+    "sums-rssm": Case(odl, EVEN, (12, 12), random_graph, do.algorithms.RSSM()),
     "tall-cdadt": Case(cca, (100,) * 10, (300, 10), ring, do.CDADT(), iterations=12, recorded=6),
     "tall-drgta": Case(
         pca,

@@ -93,7 +93,7 @@ class Run(Shown):
                 self.start: Array = forms.start(arguments.x0, self.problem, arguments.seed)
                 if arguments.x0 is not None:
                     capabilities.check_start(self.problem, self.algorithm, self.start)
-            self.algorithm = Declared.of(self.algorithm).suited(self.problem)
+            self.algorithm = Declared.of(self.algorithm).suited(self.seen)
             self._place()
             self.collective.same(
                 "the starting point", hashlib.sha256(self.start.tobytes()).digest()
@@ -126,12 +126,17 @@ class Run(Shown):
         agents = self.network.agents
         SETUP.info("the problem: data of agents %d to %d", agents.start, agents.stop - 1)
         own = self._own_problem(self.arguments.problem)
+        self.seen = self._seen(own)
         with self.collective.together():
-            capabilities.check_fits(own, self.arguments.method, self.network)
+            capabilities.check_fits(self.seen, self.arguments.method, self.network)
             self._check_problem(own)
         SETUP.info("the problem: what needs the data of all agents")
-        own.prepare(self.collective)
+        self._complete(own)
         return own
+
+    def _seen(self, own: Any) -> Problem[Any]:
+        """The problem as the method sees it."""
+        return own  # type: ignore[no-any-return]  # see `_own_problem`
 
     def _own_problem(self, problem: Any) -> Problem[Any]:
         """The part of the problem that this process has."""
@@ -143,6 +148,10 @@ class Run(Shown):
         else:
             own = problem.restrict(self.network.agents)
         return own  # type: ignore[no-any-return]  # problems have one of two kinds
+
+    def _complete(self, own: Problem[Any]) -> None:
+        """Compute what needs the data of all agents."""
+        own.prepare(self.collective)
 
     def _check_problem(self, problem: Problem[object]) -> None:
         """Raise a TypeError for a problem that this kind of run cannot have."""
@@ -231,8 +240,8 @@ class Run(Shown):
         """Iterate to the end, or to the loss of a rank."""
         kept, write = options.checkpoints, None
         if kept is not None:
-            own = self.identity, self.collective, self.collective.own
-            write = partial(CheckpointWriter, kept, *own, resumed)
+            collective: Any = self.parts.collective
+            write = partial(CheckpointWriter, kept, self.identity, collective, resumed)
         with one_thread(), contextlib.ExitStack() as stack:
             self._watch(patience("compute_timeout", options.compute_timeout))
             stack.callback(self._watch, math.inf)
@@ -259,7 +268,7 @@ class Run(Shown):
         match path:
             case None | Resumed():
                 return path
-        return self._recovered(resume(path, self.after, self.collective))
+        return self._recovered(resume(path, self.after, self.parts.collective))
 
     def _recovered(self, resumed: Resumed) -> Resumed:
         """The checkpoint, with what this kind of run keeps beside it."""
@@ -268,9 +277,17 @@ class Run(Shown):
     @cached_property
     def identity(self) -> Identity:
         """Facts that must be the same to continue from a checkpoint."""
-        given = self.arguments.channel, self.arguments.seed, self.x0
+        given, parts = self.arguments, self.parts
         with one_thread():
-            return identity(self.problem, self.algorithm, self.network, *given, self.losses)
+            return identity(
+                parts.problem,
+                self.algorithm,
+                self.network,
+                given.channel,
+                given.seed,
+                parts.x0,
+                self.losses,
+            )
 
     def again(self, **changed: Any) -> Run:
         """The same run with some arguments changed, such as ``comm``."""
@@ -301,7 +318,7 @@ class Run(Shown):
         left.decide()
         with one_thread():
             whole: Any = self.problem
-            left.problem = whole.without(lost)
+            left.problem = left.seen = whole.without(lost)
             left.problem.prepare(left.collective)
         left.algorithm = Declared.of(left.algorithm).suited(left.problem)
         return left
@@ -336,7 +353,8 @@ class Run(Shown):
         capabilities.check_stopping(self.problem, rule)
         if fresh:
             capabilities.check_met(self.problem, rule, self.start)
-        return Agreement.of(rule, self.problem, self.method, self.network)
+        parts = self.parts
+        return Agreement.of(rule, parts.problem, parts.algorithm, parts.network)
 
     def check_gradient(self) -> GradientCheck:
         """The Taylor test of all agents' gradients near the start, on every rank; called by every

@@ -1,0 +1,81 @@
+"""A run of one agent's method by all agents of a network, who add exactly whatever needs the data
+of all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...network import Network
+from ...network.collective import ReplicaCollective
+from ...network.joint import JointAgent, TreeCollective
+from ...numerics.random_streams import CounterStreams
+from ...problems.spread import mean_of
+from ...protocols import Problem
+from ...running.loop import Outcome
+from ...running.parts import Parts
+from .. import capabilities
+from ..arguments import AnySetup
+from ..result import Result
+from .plain import Run
+
+
+class Summed(Run):
+    """All agents hold the same point and make the same steps; every value, gradient and product of
+    the mean objective is an exact sum over them.
+
+    To the loop, the metrics and the checkpoints they are one agent.
+    """
+
+    precedence = 5
+
+    @staticmethod
+    def fits(arguments: AnySetup) -> bool:
+        return arguments.method.network == "single-agent" and arguments.problem.n_agents > 1
+
+    def _network(self) -> Network:
+        given, name = self.arguments, type(self.arguments.method).__name__
+        if given.device is not None:
+            raise ValueError(
+                f"{name} on several agents adds along a tree of the host's network: leave device "
+                "out, or take one agent"
+            )
+        if given.on_rank_loss != "abort":
+            raise ValueError(
+                f"{name} on several agents adds over all of them: leave on_rank_loss out"
+            )
+        network = super()._network()
+        capabilities.check_sums(name, network, arrives=given.channel is None)
+        return network
+
+    def _seen(self, own: Any) -> Problem[Any]:
+        seen = mean_of(own, TreeCollective(self.network), by_messages=True)
+        self.joint = JointAgent(self.network, seen)
+        return seen
+
+    @property
+    def parts(self) -> Parts:
+        method = self.method
+        collective = ReplicaCollective(self.network.communicator)
+        streams = CounterStreams(self.arguments.seed, JointAgent.agents)
+        return SummedParts(self.seen, method, self.joint, collective, streams, self.start, method)
+
+    def result(self, outcome: Outcome) -> Result:
+        """The result, with the common point in the place of every agent."""
+        state = outcome.state
+        points = np.repeat(state.x, self.network.n_local, axis=0)
+        return super().result(outcome._replace(state=state._replace(x=points)))
+
+
+class SummedParts(Parts):
+    """The parts of a run whose rows take gradients from the states that carry them along."""
+
+    by_messages = True
+
+    def completed(self, state: Any) -> Any:
+        state = super().completed(state)
+        if "point" in state._fields:
+            mean: Any = self.problem
+            mean.learn(state.x, state.point.gradient)
+        return state
