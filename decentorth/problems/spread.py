@@ -26,6 +26,7 @@ from ..protocols import (
     Array,
     Collective,
     ColumnOracle,
+    Eigenproblem,
     Index,
     Problem,
     Quadratic,
@@ -316,14 +317,18 @@ class SpreadProblem(AgentProblem[Any]):
         return found
 
     def learn(self, x: Array, gradient: Array) -> None:
-        """Keep a gradient that a method has found without a sum; only for a `Quadratic`, whose
-        values differ by <x - y, G(x) + G(y)> / 2."""
-        if not self._known or not isinstance(self.base, Quadratic):
+        """Keep a gradient that a method has found without a sum: for an `Eigenproblem`, whose value
+        is <x, G(x)> / 2, and a `Quadratic`, whose values differ by <x - y, G(x) + G(y)> / 2."""
+        if self._known and np.array_equal(self._known[0].x, x):
             return
-        last = self._known[0]
-        change = 0.5 * np.vdot(x - last.x, gradient + last.gradient)
-        if not np.array_equal(last.x, x):
-            self._keep(Evaluation(x.copy(), last.value + change, gradient.copy()))
+        if isinstance(self.base, Eigenproblem):
+            value = 0.5 * np.vdot(x, gradient).reshape(1)
+        elif self._known and isinstance(self.base, Quadratic):
+            last = self._known[0]
+            value = last.value + 0.5 * np.vdot(x - last.x, gradient + last.gradient)
+        else:
+            return
+        self._keep(Evaluation(x.copy(), value, gradient.copy()))
 
     def _keep(self, found: Evaluation) -> None:
         self._known = (found, *self._known[: KEPT - 1])

@@ -135,8 +135,8 @@ def leading(A: Any, r: int) -> Array:
     m, d = A.shape
     centred = LinearOperator(
         (m, d),
-        matvec=lambda x: A @ x - mean @ x,
-        rmatvec=lambda y: A.T @ y - mean * y.sum(),
+        matvec=lambda x: A @ np.ravel(x) - mean @ np.ravel(x),
+        rmatvec=lambda y: A.T @ np.ravel(y) - mean * np.sum(y),
         dtype=np.float64,
     )
     basis: Array = svds(centred, r, v0=np.ones(min(m, d)))[2].T

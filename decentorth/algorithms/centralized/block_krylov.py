@@ -13,8 +13,8 @@ Applications 2000. For f(x) = -1/2 tr(x^T C x) over St(d, r):
     S     the filled rows of state.basis, transposed         C S   those of state.images
     Q     the last b columns of S, at the start x_0 and random columns
 
-Q has b = r + guard columns. Where S has as many columns as fit, it becomes its b leading vectors S
-V between (1) and (2); C S V takes no product. A space of at most `WHOLE` blocks is taken whole: C is
+Q has b = r + guard columns. Where S has as many columns as fit, its b leading vectors S V take the
+places of S and Q before (1); C S V takes no product. A space of at most `WHOLE` blocks is taken whole: C is
 multiplied by an orthonormal basis once, and one iteration finds the answer.
 
 A run on several agents makes one exact sum of d x b numbers an iteration.
@@ -22,6 +22,7 @@ A run on several agents makes one exact sum of d x b numbers an iteration.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple, Protocol
 
@@ -37,8 +38,8 @@ WHOLE = 5
 PASSES = 3
 """How often the parts along S are removed from a block: twice, and once more for columns of which
 nothing is left, which QR replaces by others."""
-ROUNDING = 1e-14
-"""The residual, as a share of the largest eigenvalue, that is rounding."""
+ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
+"""The residual that is rounding, as a share of the largest eigenvalue for each root of an entry."""
 
 
 class Carried(NamedTuple):
@@ -112,11 +113,10 @@ class BlockKrylov(SingleAgentMethod):
         d, r = state.x.shape[1:]
         b = self._width(d, r)
         if b < d:
-            S, CS = basis[:filled].T, images[:filled].T
-            Q = _beyond(CS[:, -b:], S)  # (1)
             if filled == len(basis):
-                x, image = _leading(S, CS, b)
+                x, image = _leading(basis.T, images.T, b)
                 basis[:b], images[:b], filled = x.T, image.T, b
+            Q = _beyond(images[filled - b : filled].T, basis[:filled].T)  # (1)
             new = slice(filled, filled + b)
             basis[new], images[new] = Q.T, _product(problem, Q).T  # (2)
             filled += b
@@ -125,12 +125,17 @@ class BlockKrylov(SingleAgentMethod):
         return _at(state._replace(filled=filled, k=state.k + 1, gradients=spent), x, image)
 
     def ending(self, problem: P, state: State) -> Stop | None:
-        """The end of a run whose residual is rounding."""
+        """The end of a run whose residual is rounding; not at the start, which may be any
+        eigenvectors."""
         residual = float(state.residual[0])
-        if not residual <= ROUNDING:
+        if state.k == 0 or not residual <= ROUNDING * math.sqrt(state.x.size):
             return None
-        words = f"residual {residual:.2e} of the eigenvectors, which is rounding"
-        return Stop("converged", True, words)
+        return Stop(
+            "converged",
+            True,
+            f"the residual of the eigenvectors is {residual:.1e} of the largest eigenvalue, which "
+            "is rounding",
+        )
 
     def _width(self, d: int, r: int) -> int:
         """The number b of the columns of a block."""
@@ -160,8 +165,8 @@ def _leading(S: Array, CS: Array, count: int) -> tuple[Array, Array]:
 def _at(state: State, x: Array, image: Array) -> State:
     """The state at the point x ``(d, r)``, with the image C x."""
     T = x.T @ image
-    rest, size = image - x @ T, np.abs(np.linalg.eigvalsh(0.5 * (T + T.T))).max(-1)
-    residual = np.linalg.norm(rest) / (size or 1.0)
+    size = np.abs(np.linalg.eigvalsh(0.5 * (T + T.T))).max(-1)
+    residual = np.linalg.norm((image - x @ T) / (size or 1.0))
     gradient = np.ascontiguousarray(-image)[None]
     return state._replace(
         x=np.ascontiguousarray(x)[None],
