@@ -14,8 +14,7 @@ from .network import InFlight, Network
 
 
 class JointAgent:
-    """The network as its agents see it together, who hold the same point: one agent, which has
-    nobody to mix with.
+    """The network of agents that hold the same point, as that of one agent without neighbours.
 
     Everything else, counts and messages among them, is the network's own.
 

@@ -144,7 +144,9 @@ class SpreadProblem(AgentProblem[Any]):
         methods = self._methods()
         vars(self).update({name: methods[name] for name in methods.keys() & names})
         self.offered = frozenset(vars(self)) | ({"n_samples"} & names)
+        self._size = math.prod(self.shape)
         self._known: tuple[Evaluation, ...] = ()
+        self._learned: Evaluation | None = None
         self._operations: dict[int, float] = {}
 
     def _methods(self) -> dict[str, Callable[..., Any]]:
@@ -305,38 +307,34 @@ class SpreadProblem(AgentProblem[Any]):
 
     def _evaluated(self, x: Array) -> Evaluation:
         """f and G at x: known, or by one sum."""
-        for known in self._known:
-            if np.array_equal(known.x, x):
+        for known in (*self._known, self._learned):
+            if known is not None and np.array_equal(known.x, x):
                 return known
         values = self._per_block(lambda part, own: part.value(own), x)
         gradients = self._per_block(lambda part, own: part.gradient(own), x)
         value, gradient = self._collective.sum(values, gradients)
         n = self.base.n_agents
         found = Evaluation(x.copy(), value.reshape(1) / n, gradient[None] / n)
-        self._keep(found)
+        self._known = (found, *self._known[: KEPT - 1])
         return found
 
     def learn(self, x: Array, gradient: Array) -> None:
-        """Keep a gradient that a method has found without a sum: for an `Eigenproblem`, whose value
-        is <x, G(x)> / 2, and a `Quadratic`, whose values differ by <x - y, G(x) + G(y)> / 2."""
-        if self._known and np.array_equal(self._known[0].x, x):
-            return
+        """Take a gradient that a method has found without a sum: for an `Eigenproblem`, whose value
+        is <x, G(x)> / 2, and a `Quadratic`, whose values differ by <x - y, G(x) + G(y)> / 2, y the
+        last point with a sum."""
         if isinstance(self.base, Eigenproblem):
             value = 0.5 * np.vdot(x, gradient).reshape(1)
         elif self._known and isinstance(self.base, Quadratic):
-            last = self._known[0]
-            value = last.value + 0.5 * np.vdot(x - last.x, gradient + last.gradient)
+            y, there, slope = self._known[0]
+            value = there + 0.5 * np.vdot(x - y, gradient + slope)
         else:
             return
-        self._keep(Evaluation(x.copy(), value, gradient.copy()))
-
-    def _keep(self, found: Evaluation) -> None:
-        self._known = (found, *self._known[: KEPT - 1])
+        self._learned = Evaluation(x.copy(), value, gradient.copy())
 
     def remembered(self) -> dict[str, Array]:
         """The sums that are kept, ``(1, count, ...)`` each, for a checkpoint."""
         known = [np.concatenate([part.ravel() for part in one]) for one in self._known]
-        width = 2 * math.prod(self.shape) + 1
+        width = 2 * self._size + 1
         operations = [*self._operations.items()]
         return {
             "evaluations": np.array(known).reshape(1, len(known), width),
@@ -345,7 +343,7 @@ class SpreadProblem(AgentProblem[Any]):
 
     def remember(self, sums: Mapping[str, Array]) -> None:
         """Continue with the sums of `remembered`; a ValueError for others."""
-        size, shape = math.prod(self.shape), (1, *self.shape)
+        size, shape = self._size, (1, *self.shape)
         widths = {name: array.shape[2] for name, array in sums.items() if array.ndim == 3}
         if widths != {"evaluations": 2 * size + 1, "operations": 2}:
             raise ValueError(
@@ -392,7 +390,7 @@ class SmoothSpread(SpreadProblem):
         """
         d = self.shape[0]
         numbers = d * (d + 1) // 2
-        if self._by_messages and numbers > FEW * math.prod(self.shape):
+        if self._by_messages and numbers > FEW * self._size:
             return self._mean(self.base.lipschitz)
         if isinstance(self, TraceForm):
             hessian = self.trace_form()

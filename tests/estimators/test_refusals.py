@@ -74,8 +74,8 @@ BAD: tuple[tuple[Callable[[], Any], str], ...] = (
         "step_size belongs to the algorithm where that is an object, got 0.1",
     ),
     (
-        lambda: PCA(2, algorithm="rgd").fit_agents(SITES, HALF),
-        "RGD is a centralized method for one agent, but the problem has 2",
+        lambda: PCA(2, algorithm="generalized_landing").fit_agents(SITES, HALF),
+        "GeneralizedLanding needs ProductLanding of its problem",
     ),
     (
         lambda: PCA(max_iter=cast(Any, 1.5), algorithm="rgd").fit(X),

@@ -28,7 +28,7 @@ class Summed(Run):
     To the loop, the metrics and the checkpoints they are one agent.
     """
 
-    precedence = 5
+    precedence = 0
 
     @staticmethod
     def fits(arguments: AnySetup) -> bool:
