@@ -15,7 +15,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, check_scalar
@@ -291,8 +290,8 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         entries.collective.same(f"the number of rows of {name}", str(len(parts[0])).encode())
         return parts
 
-    def _agents(self, name: str, entries: Entries) -> list[Any]:
-        """Check all agents' samples together; sets ``n_features_in_`` and, from data frames,
+    def _agents(self, name: str, entries: Entries, *, sparse: bool = False) -> list[Any]:
+        """Check all agents' samples together, which may be ``sparse``; sets ``n_features_in_`` and, from data frames,
         ``feature_names_in_``.
 
         Where a rank gives None for the agents of others, all are checked by their ranks, and None
@@ -302,10 +301,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         mine = entries.given[own]
         checked: list[Any] = [None] * len(entries.given)
         with entries.together():
-            for agent, one in enumerate(mine, own.start):
-                if issparse(one):
-                    raise TypeError(f"{name} of agent {agent} is sparse: give X.toarray()")
-            checked[own] = matrices(name, mine, own.start, missing=self._wanted.fill)
+            checked[own] = matrices(name, mine, own.start, missing=self._wanted.fill, sparse=sparse)
             same_columns(name, checked[own], own.start)
             same_names(name, mine, own.start)
             validate_data(self, mine[0], skip_check_array=True)

@@ -26,6 +26,7 @@ from ..protocols import (
     Array,
     Collective,
     ColumnOracle,
+    Eigenproblem,
     Index,
     Problem,
     Quadratic,
@@ -314,12 +315,17 @@ class SpreadProblem(AgentProblem[Any]):
         return found
 
     def learn(self, x: Array, gradient: Array) -> None:
-        """Take a gradient that a method has found without a sum; only for a `Quadratic`, whose
-        values differ by <x - y, G(x) + G(y)> / 2, y the last point with a sum."""
-        if self._known and isinstance(self.base, Quadratic):
-            y, value, there = self._known[0]
-            change = 0.5 * np.vdot(x - y, gradient + there)
-            self._learned = Evaluation(x.copy(), value + change, gradient.copy())
+        """Take a gradient that a method has found without a sum: for an `Eigenproblem`, whose value
+        is <x, G(x)> / 2, and a `Quadratic`, whose values differ by <x - y, G(x) + G(y)> / 2, y the
+        last point with a sum."""
+        if isinstance(self.base, Eigenproblem):
+            value = 0.5 * np.vdot(x, gradient).reshape(1)
+        elif self._known and isinstance(self.base, Quadratic):
+            y, there, slope = self._known[0]
+            value = there + 0.5 * np.vdot(x - y, gradient + slope)
+        else:
+            return
+        self._learned = Evaluation(x.copy(), value, gradient.copy())
 
     def remembered(self) -> dict[str, Array]:
         """The sums that are kept, ``(1, count, ...)`` each, for a checkpoint."""

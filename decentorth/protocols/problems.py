@@ -108,9 +108,13 @@ class HessianProducts(Protocol):
 class Moments(Protocol):
     """A problem that depends on the data through a few sums over the agents."""
 
+    @property
+    def n_moments(self) -> int:
+        """The number of these sums."""
+
     def agent_moments(self) -> Array:
-        """The numbers of each agent, ``(n_local, k)``, whose sums over all agents determine the
-        mean objective."""
+        """The numbers of each agent, ``(n_local, n_moments)``, whose sums over all agents determine
+        the mean objective."""
 
     def from_moments(self, sums: Array) -> Any:
         """The mean of all agents' objectives as the problem of one agent, from the sums
@@ -198,7 +202,10 @@ class Eigenproblem(Protocol):
     """A problem with f_i(x) = -1/2 tr(x^T C_i x), which power iterations can solve."""
 
     def product(self, x: Array) -> Array:
-        """Return the products C_i x_i in a new array shaped like ``x``."""
+        """Return the products C_i x_i in a new array shaped like ``x``.
+
+        x may have any number of columns.
+        """
 
 
 @runtime_checkable

@@ -455,6 +455,25 @@ METHODS = [
         feasibility=1e-12,
     ),
     centralized("pogo", do.POGO, "pca", feasibility=1e-12),
+    centralized(
+        "block_krylov",
+        partial(do.BlockKrylov, guard=1, blocks=4),
+        lambda: pca(rows=(30,), d=40).problem,
+        solves=("eigenspace",),
+        feasibility=1e-12,
+        counters=("filled",),
+        iterations=60,
+    ),
+    centralized(
+        "block_krylov-whole",
+        do.BlockKrylov,
+        "pca",
+        solves=("eigenspace",),
+        feasibility=1e-12,
+        spends=(0,),
+        counters=("filled",),
+        iterations=60,
+    ),
     centralized("plam", do.PLAM, small_gevp),
     centralized("pcal", partial(do.PCAL, step_size="bb"), "procrustes"),
     centralized("conjugate_gradients", do.ConjugateGradients, small_gevp, **SEARCHING),
@@ -685,7 +704,7 @@ def test_saved_and_resumed_is_as_if_never_stopped(method: Method, tmp_path: Path
         return bits(result.state) | columns
 
     uninterrupted = run()
-    every = min(11, uninterrupted["state.k"] // 2)  # a method may end by itself
+    every = max(1, min(11, uninterrupted["state.k"] // 2))  # a method may end by itself
     assert run(checkpoints=do.Checkpoints(tmp_path, every=every)) == uninterrupted
     assert run(resume=tmp_path / f"{every:09d}") == uninterrupted
 

@@ -28,6 +28,8 @@ LOADED = [("procrustes-random", "procrustes-loader"), ("pca-ring", "pca-loader")
 FEW = {
     "push-pull",
     "one-peer",
+    "sparse-samples",
+    "sums-krylov",
     "sums-lbfgs",
     "sums-rssm",
     *COUNTED,

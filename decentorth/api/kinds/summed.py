@@ -74,7 +74,7 @@ class Summed(Run):
         few."""
         if Declared.of(self.arguments.method).by_moments:
             return True
-        few = own.agent_moments().shape[1] <= FEW * math.prod(own.shape)
+        few = own.n_moments <= FEW * math.prod(own.shape)
         return few and not isinstance(own, Solvable)
 
     def _complete(self, own: Problem[Any]) -> None:

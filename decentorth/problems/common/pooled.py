@@ -1,8 +1,8 @@
 """Quantities of the rows of all agents together, from the collective and in agent order; no rank
 holds all rows.
 
-A_i denotes the ``(m_i, d)`` rows of an agent, and ``A`` a list of these for the agents of this
-process.
+A_i denotes the ``(m_i, d)`` rows of an agent, an array or `SparseRows`, and ``A`` a list of these
+for the agents of this process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from ...numerics.ordered_sums import add_agents, sums
 from ...numerics.threads import one_thread
 from ...protocols import Array, Collective
+from .checks import Rows
 from .moments import packed, unpacked
+from .sparse_rows import SparseRows
 
 T = TypeVar("T")
 
@@ -70,17 +72,19 @@ class _Here:
 HERE: Any = _Here()
 
 
-def triangle(A: Sequence[Array], fold: Fold) -> Array:
+def triangle(A: Sequence[Rows], fold: Fold) -> Array:
     """Return an upper triangular R, ``(d, d)``, with R^T R = sum_i A_i^T A_i.
 
-    The sum is not formed, so no digits are lost to squaring.
+    The sum is not formed, so no digits are lost to squaring. Of sparse rows d at a time are made
+    dense.
     """
     d = A[0].shape[1]
 
     def add(total: Array) -> None:
         found = total.reshape(d, d)
         for a in A:
-            found[:] = np.linalg.qr(np.concatenate((found, a)))[1]
+            for rows in a.dense_pieces() if isinstance(a, SparseRows) else [a]:
+                found[:] = np.linalg.qr(np.concatenate((found, rows)))[1]
 
     return fold(d * d, add).reshape(d, d)
 
@@ -100,14 +104,14 @@ def symmetric_total(
     return unpacked(total(items, numbers, lambda one: packed(of(one)[None])[0], collective), d)
 
 
-def gram(A: Sequence[Array], collective: Collective) -> Array:
+def gram(A: Sequence[Rows], collective: Collective) -> Array:
     """``(d, d)``: sum_i A_i^T A_i."""
     return symmetric_total(A, A[0].shape[1], lambda a: a.T @ a, collective)
 
 
-def rows(A: Sequence[Array], collective: Collective) -> int:
+def rows(A: Sequence[Rows], collective: Collective) -> int:
     """The number of rows of all agents."""
-    return int(total(A, 1, len, collective)[0])
+    return int(total(A, 1, lambda a: np.shape(a)[0], collective)[0])
 
 
 class Units(NamedTuple):
@@ -144,27 +148,30 @@ class Units(NamedTuple):
         """``(d,)``: true for columns that are the same in all samples, but for rounding."""
         return self.scale <= _CONSTANT * np.abs(self.mean)
 
-    def around(self, a: Array) -> Array:
+    def around(self, a: Any) -> Any:
         """The samples minus the means; 0 for a missing cell."""
         around = (a - self.mean) - self.rest
-        around[np.isnan(around)] = 0.0
+        if not isinstance(around, SparseRows):
+            around[np.isnan(around)] = 0.0
         return around
 
     def seen(self, a: Array) -> Array:
         """The samples in these units, NaN in missing cells."""
         return ((a - self.mean) - self.rest) / self.scale
 
-    def standard(self, a: Array) -> Array:
+    def standard(self, a: Any) -> Any:
         """Return the samples in these units, in new arrays; missing cells become 0."""
         return self.around(a) / self.scale
 
-    def completed(self, a: Array) -> Array:
+    def completed(self, a: Any) -> Any:
         """The samples in their own units, with the means in missing cells."""
+        if isinstance(a, SparseRows):
+            return a
         return np.where(np.isnan(a), self.mean, a)
 
 
 def units(
-    A: Sequence[Array],
+    A: Sequence[Rows],
     collective: Collective,
     *,
     scale: bool = True,
@@ -177,7 +184,7 @@ def units(
     Parameters
     ----------
     A
-        ``(m_i, d)``: the rows, finite, or NaN in missing cells.
+        ``(m_i, d)``: the rows, finite, or NaN in missing cells of arrays.
     scale
         Find the standard deviations, too: the roots of the mean squares, as
         ``sklearn.preprocessing.StandardScaler``.
@@ -192,14 +199,17 @@ def units(
         On every rank: all cells of a column are missing.
     """
 
-    def added(of: Callable[[Array], Array]) -> Array:
+    def added(of: Callable[[Any], Array]) -> Array:
         return collective.column_sums(np.stack([of(a) for a in A]))
 
     d = A[0].shape[1]
     start = np.zeros(d) if near is None else near
 
-    def counted(a: Array) -> Array:
-        present, ones = ~np.isnan(a), np.ones(len(a))
+    def counted(a: Any) -> Array:
+        ones = np.ones(len(a))
+        if isinstance(a, SparseRows):
+            return np.concatenate(([len(a)], np.full(d, len(a)), ones @ (a - start)))
+        present = ~np.isnan(a)
         return np.concatenate(([len(a)], ones @ present, ones @ np.where(present, a - start, 0.0)))
 
     with one_thread():  # the bits of products depend on the number of BLAS threads
@@ -220,15 +230,20 @@ def units(
     return exact._replace(scale=deviation)
 
 
-def _powers(around: Array) -> Array:
+def _powers(around: Rows) -> Array:
     """The sums and the sums of squares of the columns, one behind the other."""
-    ones = np.ones(len(around))
-    return np.concatenate((ones @ around, ones @ (around * around)))
+    return np.concatenate((np.ones(np.shape(around)[0]) @ around, column_squares(around)))
 
 
-def missing_cells(A: Sequence[Array], collective: Collective) -> tuple[int, ...]:
-    """The number of missing cells of each of all agents."""
-    own = json.dumps([int(np.ones(len(a)) @ np.isnan(a) @ np.ones(a.shape[1])) for a in A]).encode()
+def missing_cells(A: Sequence[Rows], collective: Collective) -> tuple[int, ...]:
+    """The number of missing cells of each of all agents; sparse rows have none."""
+
+    def missing(a: Rows) -> int:
+        if isinstance(a, SparseRows):
+            return 0
+        return int(np.ones(len(a)) @ np.isnan(a) @ np.ones(a.shape[1]))
+
+    own = json.dumps([missing(a) for a in A]).encode()
     return tuple(count for part in collective.everyone(own) for count in json.loads(part))
 
 
@@ -272,12 +287,12 @@ ASIS = Wanted()
 
 
 def in_units(
-    A: Sequence[Array],
+    A: Sequence[Rows],
     collective: Collective,
     wanted: Wanted,
     names: Sequence[str] = (),
     near: Array | None = None,
-) -> tuple[list[Array], tuple[Units, ...]]:
+) -> tuple[list[Any], tuple[Units, ...]]:
     """Return the rows in the requested units, and the units, if any.
 
     Raises ValueError for columns without such units.
@@ -309,12 +324,26 @@ def refuse_columns(wrong: NDArray[np.bool_], what: str, names: Sequence[str]) ->
     raise ValueError(f"{name} {what}{more}: {cure}")
 
 
-def squares(A: Sequence[Array], collective: Collective) -> float:
+def column_squares(a: Rows) -> Array:
+    """``(d,)``: the sum of the squares of each column."""
+    if isinstance(a, SparseRows):
+        return a.column_squares()
+    squares: Array = np.ones(len(a)) @ (a * a)
+    return squares
+
+
+def squares(A: Sequence[Rows], collective: Collective) -> float:
     """The sum of the squares of all entries."""
-    return float(total(A, 1, lambda a: sums(a[None] * a), collective)[0])
+
+    def of(a: Any) -> Array:
+        if isinstance(a, SparseRows):
+            return sums(a.column_squares()[None])
+        return sums(a[None] * a)
+
+    return float(total(A, 1, of, collective)[0])
 
 
-def normalized(A: Sequence[Array], collective: Collective) -> list[Array]:
+def normalized(A: Sequence[Any], collective: Collective) -> list[Any]:
     """The rows divided by the root mean square of all entries, unchanged where all entries are
     0."""
     scale = np.sqrt(squares(A, collective) / (A[0].shape[1] * rows(A, collective))) or 1.0
@@ -340,7 +369,7 @@ def mean_squares(A: Sequence[Array], collective: Collective) -> tuple[int, Array
     """The number of all rows, and ``(d,)``: the mean square of each column over them."""
 
     def own(a: Array) -> Array:
-        return np.append(np.ones(len(a)) @ (a * a), len(a))
+        return np.append(column_squares(a), len(a))
 
     *squares, count = total(A, A[0].shape[1] + 1, own, collective).tolist()
     return int(count), np.array(squares) / count

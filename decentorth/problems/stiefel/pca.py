@@ -27,6 +27,7 @@ from ..common.checks import AgentArrays, samples
 from ..common.division import Centred, OneView, Part
 from ..common.pooled import HERE, symmetric_total, triangle, with_spectrum
 from ..common.pooled import rows as number_of_rows
+from ..common.sparse_rows import SparseRows
 from ..common.squares import SquaresProblem, gram_numbers
 from ..features.split import Among, SplitPCA, by_features, random_features, split_features
 
@@ -65,6 +66,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     ----------
     A
         Samples of each agent, ``(m_i, d)``, as a list or stack. They are not centred or scaled.
+        Sparse matrices of SciPy stay sparse.
     rank
         The number r of components.
     weights
@@ -91,6 +93,8 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     True
     """
 
+    _keeps_sparse = True
+
     def __init__(
         self,
         A: AgentArrays,
@@ -101,7 +105,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         first_agent: int = 0,
         n_samples: int | None = None,
     ):
-        rows, d = samples("A", A, first_agent)
+        rows, d = samples("A", A, first_agent, sparse=True)
         n = n_agents or len(rows)
         if weights not in get_args(Weights):
             raise ValueError(f"weights must be 'agents' or 'samples', got {weights!r}")
@@ -188,7 +192,7 @@ class PCASettings(OneView, Centred):
     ----------
     data
         The name of bundled data (digits), a file with one sample per row (.npy, .npz, .csv,
-        svmlight, Matrix Market or idx), or synthetic: Gaussian samples whose pooled singular values
+        svmlight, Matrix Market or idx; a sparse one stays sparse), or synthetic: Gaussian samples whose pooled singular values
         are replaced by s_1 gap^(j/2), s_1 being their own largest.
     rank
         How many components.
@@ -231,6 +235,7 @@ class PCASettings(OneView, Centred):
         if self.data == "synthetic":
             Stiefel(self.dimension, self.rank)
 
+    keeps_sparse = True
     _generators, _for_generated = ("synthetic",), ("dimension", "samples", "gap", "heterogeneity")
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
@@ -261,6 +266,8 @@ class PCASettings(OneView, Centred):
 
         def build() -> SplitPCA:
             (whole,) = self._prepared(source.read(slice(0, 1))[0], HERE)
+            if isinstance(whole, SparseRows):
+                whole = whole.dense()
             return SplitPCA(by_features(whole, n_agents), self.rank).with_units(source.units)
 
         def made(agents: slice) -> SplitPCA:

@@ -337,6 +337,8 @@ class CCA(AgentProblem[Any], Loadable):
         pooled._build([(first, second)], self.shape[1], self.ridge, 1, 0, HERE)
         return pooled
 
+    n_moments = 0
+
     def agent_moments(self) -> Array:
         """``(n_local, 0)``: all agents know C11, C12 and C22."""
         self._moments()

@@ -171,6 +171,12 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         pooled._operators = [symmetric("A", mean / self.n_agents)]
         return pooled
 
+    @property
+    def n_moments(self) -> int:
+        """The numbers of each agent in `agent_moments`."""
+        n, _ = self.shape
+        return n * (n + 1) // 2
+
     def agent_moments(self) -> Array:
         """``(n_local, k)``: the triangle of A_i; all agents know B."""
         return np.concatenate([packed(formed(A)[None]) for A in self._operators])
