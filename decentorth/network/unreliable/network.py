@@ -230,7 +230,7 @@ class UnreliableNetwork(Network):
         """
         plan = self._plan()
         width = x.size // self.n_local
-        traffic = plan.traffic[(width,)]
+        traffic = plan.traffic[(x.shape,)]
         sent = senders[plan.directed.lower] & receivers[plan.directed.upper]
         gathered = traffic.gather((x,))
         blocks = [
@@ -248,8 +248,7 @@ class UnreliableNetwork(Network):
     @cached_property
     def _ends(self) -> Index:
         """``(2, count)``: the agents at the ends of the tree of `total`, and whom they send to."""
-        levels = [(level.senders, level.receivers) for level in self._tree if level.up]
-        up = np.concatenate(levels, axis=1)
+        up = self._tree.up
         return up[:, ~np.isin(up[0], up[1])]
 
     def total(self, *xs: Array) -> tuple[Array, ...]:
@@ -285,7 +284,7 @@ class UnreliableNetwork(Network):
         plan, t, here, asleep = self._plan(), self.rounds, self.agents, self._asleep
         lost = plan.lost(t, asleep)
         messages = self._memory.messages(xs, t, self._exchange, asleep[here], self._back[here])
-        traffic = plan.traffic[tuple([x.size // self.n_local for x in (*labels, *xs)])]
+        traffic = plan.traffic[tuple([x.shape for x in (*labels, *xs)])]
         gathered = traffic.gather((*labels, *messages.arrays))
         used = plan.arriving(lost)
         out: list[Array] = []
