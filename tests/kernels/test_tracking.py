@@ -93,8 +93,9 @@ def test_a_pass_is_the_step_in_numpy_and_each_agent_s_own(name: str, moves: bool
     change = kernels.compiled_tracking().landing_change
 
     expected_x, expected_y = x.copy(), y.copy()
-    along = (alpha, tracker) if moves else ()
-    field = refresh(landing, problem, expected_x, expected_y, old.copy(), penalty, along=along)
+    if moves:
+        expected_x -= alpha[:, None, None] * tracker
+    field = refresh(landing, problem, expected_x, expected_y, old.copy(), penalty)
 
     def run(problem: Any, own: slice) -> tuple[Array, ...]:
         points, trackers, fields = x[own].copy(), y[own].copy(), old[own].copy()

@@ -11,6 +11,8 @@ import pytest
 import topologies as tp
 from decentorth.network import Network
 from decentorth.network.tree import Tree, spanning_tree
+from decentorth.network.unreliable.channel import Channel
+from decentorth.network.unreliable.network import UnreliableNetwork
 from decentorth.protocols import Array
 from tests.support.threads import on_ranks
 
@@ -167,3 +169,21 @@ def test_arrays_of_another_number_of_agents_are_refused(shape: tuple[int, ...]) 
         with pytest.raises(ValueError, match=r"its shape must begin with 5, got \("):
             work()
     assert network.rounds == 0
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["quantize:bits=4", "quantize:bits=4,feedback=true", "topk:share=0.3", "delay:rounds=1"],
+)
+def test_messages_of_any_layout_pass_a_channel(written: str) -> None:
+    W, nobody = tp.metropolis_weights(tp.ring(5)), np.zeros(5, dtype=np.bool_)
+    x = np.random.default_rng(0).standard_normal((5, 4, 3)).astype(np.float32)
+    transposed = x.swapaxes(1, 2).copy().swapaxes(1, 2)
+    found = []
+    for one in (x.astype(np.float64), x, np.asfortranarray(x), transposed):
+        network = UnreliableNetwork(W, "serial", channel=Channel(written))
+        with network.iteration(nobody, nobody):
+            found.append([network.mix(one)[0].tobytes() for _ in range(3)])
+            with pytest.raises(ValueError, match="must begin with 5"):
+                network.mix(x[:4])
+    assert all(one == found[0] for one in found)

@@ -257,7 +257,7 @@ class UnreliableNetwork(Network):
         whole."""
         if self._asleep is None:
             return super().total(*xs)
-        here, width = self.agents, sum([x.size for x in xs]) // self.n_local
+        here, width = self.agents, sum([self._flat(x).shape[1] for x in xs])
         down = self._asleep[here], self._back[here]
         messages = self._memory.messages(xs, self.rounds, self._exchange, *down)
         self._exchange += 1
@@ -283,8 +283,8 @@ class UnreliableNetwork(Network):
         labels, xs = xs[: int(alike)], xs[int(alike) :]
         plan, t, here, asleep = self._plan(), self.rounds, self.agents, self._asleep
         lost = plan.lost(t, asleep)
-        messages = self._memory.messages(xs, t, self._exchange, asleep[here], self._back[here])
         traffic = plan.traffic[tuple([x.shape for x in (*labels, *xs)])]
+        messages = self._memory.messages(xs, t, self._exchange, asleep[here], self._back[here])
         gathered = traffic.gather((*labels, *messages.arrays))
         used = plan.arriving(lost)
         out: list[Array] = []
