@@ -169,7 +169,7 @@ class FinishedRun(Shown):
         try:
             import xarray
         except ImportError:
-            raise ImportError('to_xarray needs xarray: pip install "decentorth[frames]"') from None
+            raise ImportError("to_xarray needs xarray: pip install xarray") from None
         agents = np.array(self.labels or range(self.n_agents))
         sides = tuple([f"axis_{i}" for i in range(self.x.ndim - 1)])
         if self.x.ndim == 3:

@@ -78,7 +78,7 @@ WIDTHS: dict[Width, PaperWidth] = {
 }
 """One and two columns of a paper."""
 
-NEEDED = 'figures need matplotlib: pip install "decentorth[plot]"'
+NEEDED = "figures need matplotlib: pip install matplotlib"
 
 
 def check_matplotlib(otherwise: str = "") -> None:

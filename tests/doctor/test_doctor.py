@@ -138,7 +138,7 @@ def test_no_mpi_library() -> None:
     assert code == 1
     assert findings["one process"]["state"] == "works"
     assert findings["MPI library"]["state"] == "fault"
-    assert 'pip install "decentorth[mpi]"' in findings["MPI library"]["remedy"]
+    assert 'pip install "mpich>=5"' in findings["MPI library"]["remedy"]
     job = run_ranks(2, MODULE, settings={"MPI4PY_LIBMPI": "/nonexistent/libmpi.so"})
     assert job.returncode == 1
     assert (

@@ -22,8 +22,7 @@ SHARED = 6_000_000
 OWN = Path(sys.prefix) / "bin" / "mpirun"
 """The launcher of this environment, if there is one."""
 _FAMILIES = {"Open MPI": "Open MPI|OpenRTE|PRRTE", "Intel MPI": "Intel", "MPICH": "MPICH|HYDRA"}
-_INSTALL = 'pip install "decentorth[mpi]" (MPICH)'
-_NO_LIBRARY = f"{_INSTALL}, or leave mpirun out: one process gives the same bits"
+_NO_LIBRARY = 'pip install "mpich>=5", or leave mpirun out: one process gives the same bits'
 _OPEN_MPI = (
     "Open MPI refuses root, and more ranks than cores, unless told: export "
     "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "

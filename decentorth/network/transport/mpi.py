@@ -48,9 +48,9 @@ with initializing():
     except (ImportError, RuntimeError) as error:  # the second without an MPI library
         wrong = f"mpi4py could not load one ({str(error).splitlines()[0]})"
         raise RuntimeError(
-            f"ranks need an MPI library, and {wrong}. "
-            'Install one beside decentorth: pip install "decentorth[mpi]" (MPICH), then start with '
-            f"{sys.prefix}/bin/mpirun; or leave mpirun out to simulate in one process"
+            f"ranks need an MPI library, and {wrong}. Install one beside decentorth (pip install "
+            f'"mpich>=5") and start with {sys.prefix}/bin/mpirun, or leave mpirun out to simulate '
+            "in one process"
         ) from error
 if finalizing:
     atexit.register(_finalize, os.getpid())

@@ -1,6 +1,6 @@
 """Loops that numba compiles: `compiled` for pairs of rows, `tracking` for DRFGT.
 
-Both need the extra ``fast``. Without it Python runs the loops over pairs of rows itself.
+Both need numba (the extra ``fast``). Without it Python runs the loops over pairs of rows itself.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ import numpy as np
 from ...protocols import SETUP
 from .subproblem import Sweep, isotropic, linear_term
 
-INSTALL = 'pip install "decentorth[fast]"'
-
 
 @cache
 def pair_kernels() -> Any:
@@ -27,7 +25,8 @@ def pair_kernels() -> Any:
     module = import_module(".compiled", __name__)
     if not module.COMPILES:
         warnings.warn(
-            f"the methods on pairs of rows are some hundred times slower without numba: {INSTALL}",
+            "the methods on pairs of rows are some hundred times slower without numba: pip "
+            "install numba",
             stacklevel=2,
         )
         return module
@@ -41,7 +40,9 @@ def compiled_tracking() -> Any:
     """The module `tracking` with its code compiled; an ImportError says how to install numba where
     it is missing."""
     if importlib.util.find_spec("numba") is None:
-        raise ImportError(f"the kernel numba needs numba: {INSTALL}, or take the kernel numpy")
+        raise ImportError(
+            "the kernel numba needs numba: pip install numba, or take the kernel numpy"
+        )
     SETUP.info("the compiled kernels")
     module = import_module(".tracking", __name__)
     _load(module.prepare, module.accumulate)
