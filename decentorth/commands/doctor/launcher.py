@@ -57,8 +57,8 @@ def library() -> Library:
     this process."""
     code, out, err = _ask(["env", "MPI4PY_RC_INITIALIZE=0", sys.executable, "-c", _ASK], 30.0)
     if code:
-        lines = err.strip().splitlines() or ["no reason"]
-        return Library("", next((line for line in lines if "Error" in line), lines[-1]))
+        reason = " ".join(err.rpartition("Error: ")[2].split())
+        return Library("", reason[-480:] or "mpi4py gives no reason")
     first = " ".join(out.replace("\0", " ").splitlines()[0].split())
     return Library(family(out), first.partition(",")[0])
 

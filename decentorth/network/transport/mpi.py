@@ -23,7 +23,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...process.abort import RANK_TIMEOUT, end_job_on_error
-from ...process.environment import cores, expected_ranks, local_ranks
+from ...process.environment import (
+    check_alone,
+    check_pmix,
+    cores,
+    direct_pmix,
+    expected_ranks,
+    local_ranks,
+)
 from ...process.leaving import early, ended, initializing, mark_end
 from ...protocols import Array, Index
 from .watch import Pulse, Watch
@@ -44,6 +51,8 @@ with initializing():
 
         if finalizing:
             mpi4py.rc.finalize = False
+        if direct_pmix():
+            mpi4py.rc.initialize = False
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # the second without an MPI library
         wrong = f"mpi4py could not load one ({str(error).splitlines()[0]})"
@@ -52,6 +61,9 @@ with initializing():
             f'"mpich>=5") and start with {sys.prefix}/bin/mpirun, or leave mpirun out to simulate '
             "in one process"
         ) from error
+    if not MPI.Is_initialized():
+        check_pmix(MPI.Get_library_version())
+        MPI.Init_thread()
 if finalizing:
     atexit.register(_finalize, os.getpid())
 
@@ -365,6 +377,7 @@ def _ended(comm: MPI.Intracomm) -> set[int]:
 def _check_launcher() -> None:
     want, variable = expected_ranks()
     got = MPI.COMM_WORLD.size
+    check_alone(got)
     if variable and want != got:
         library = " ".join(map(str, MPI.get_vendor()))
         raise RuntimeError(
