@@ -80,6 +80,10 @@ class FileRecorder(ABC):
         """The library, which is imported when it is first used."""
         return importlib.import_module(self.library)
 
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        """A copy in another process is a recorder for the same path that has written nothing."""
+        return type(self), (self.path,)
+
     @abstractmethod
     def check(self) -> None:
         """Raise an exception, such as an OSError or a ValueError, unless the rows can be written to

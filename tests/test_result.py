@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import sys
 import tracemalloc
@@ -20,6 +21,7 @@ import topologies as tp
 from decentorth.api import Options, set_up
 from decentorth.commands.plot import command as plot
 from decentorth.commands.run.command import main as run
+from tests.support.mpi import run_ranks
 from tests.support.threads import on_ranks
 
 LABELS = ("Bern", "Oslo", "Rome", "Wien")
@@ -40,6 +42,48 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        (
+            "drfgt",
+            {
+                "channel": do.Channel(
+                    "bursts:p=0.1", "failures:p=0.1", "sleep:p=0.1", "topk:share=0.5"
+                )
+            },
+        ),
+        ("drfgt", {"channel": do.Channel("loss:p=0.1", "crash:p=0.1", "delay:rounds=2")}),
+        ("drfgt", {"stopping": do.stopping.LocalMaximum(1e-2)}),
+        (do.DRFGT(step_size="growing"), {"stopping": 1e-2}),
+        ("asynchronous_drfgt", {}),
+    ],
+)
+def test_a_result_comes_back_from_another_process(method: Any, settings: dict[str, Any]) -> None:
+    """As joblib, multiprocessing and executors send it."""
+    result = do.solve(PROBLEM, method, GRAPH, iterations=30, **settings)
+    again = pickle.loads(pickle.dumps(result))
+    assert (again.x == result.x).all()
+    assert repr(again) == repr(result)
+    assert again.sent() == result.sent()
+    assert again.summary() == result.summary()
+
+
+@pytest.mark.ranks
+def test_a_result_of_ranks_says_why_it_is_not_pickled() -> None:
+    code = (
+        "import decentorth as do, pickle\n"
+        "problem = do.problems.PCASettings(data='synthetic', rank=2).problem(4, seed=0)\n"
+        "result = do.solve(problem, 'drfgt', 'ring', iterations=3)\n"
+        "try:\n    pickle.dumps(result)\n"
+        "except TypeError as error:\n    print(error)"
+    )
+    job = run_ranks(2, ["-c", code])
+    assert job.returncode == 0, job.report()
+    said = "what ranks share cannot be pickled: write the run by result.save(folder)"
+    assert job.stdout.count(said) == 2
 
 
 def test_a_result_prints_in_a_few_lines() -> None:

@@ -18,7 +18,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -189,6 +189,12 @@ class MpiCommunicator:
 
     def __init__(self, comm: MPI.Intracomm, waiting: float = RANK_TIMEOUT) -> None:
         self._open(_duplicate(comm, waiting))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "what ranks share cannot be pickled: write the run by result.save(folder), called by all "
+            "ranks, and read it by decentorth.load(folder)"
+        )
 
     def _open(self, comm: MPI.Intracomm) -> None:
         self.comm, self.rank, self.size = comm, comm.rank, comm.size
