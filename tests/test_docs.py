@@ -166,7 +166,7 @@ def test_files_and_tests_that_pages_name_exist() -> None:
         f"{page.name}: {path}"
         for page in [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
         for path in re.findall(
-            r"(?<![\w/.])((?:examples|benchmarks|launch|docs|tests)/[\w/]+\.(?:py|md|sh|sbatch|txt))",
+            r"(?<![\w/.])((?:examples|benchmarks|launch|docs|tests)/[\w/]+\.(?:py|md|sh|sbatch|txt|csv))",
             page.read_text(),
         )
         if not (ROOT / path).exists()
@@ -178,6 +178,20 @@ def test_files_and_tests_that_pages_name_exist() -> None:
         if not re.search(rf"def test_\w*{word}", (ROOT / path).read_text())
     ]
     assert not missing
+
+
+def test_a_page_has_the_counts_of_its_stored_result() -> None:
+    """Of pairs of step and penalty at which a method diverges (figures 8 and 10 of paper 003)."""
+    stored = (DOCS / "results" / "003" / "sensitivity.txt").read_text()
+    page = " ".join((DOCS / "generalized.md").read_text().split())
+    counts = [
+        re.search(rf"^{name}: .* (\d+) diverged", stored, re.M)
+        for name in ("landing, exact", "landing, exact, safe steps", "PLAM, exact")
+    ]
+    exact, safe, plam = (int(found[1]) for found in counts if found is not None)
+    assert safe == 0
+    said = f"exact landing diverges at {exact}, with safe steps at none, PLAM at {plam}."
+    assert said in page
 
 
 def test_examples_have_titles_and_pictures_for_the_gallery() -> None:

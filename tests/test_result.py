@@ -19,6 +19,7 @@ import pytest
 import decentorth as do
 import topologies as tp
 from decentorth.api import Options, set_up
+from decentorth.commands.line.flags import InputError
 from decentorth.commands.plot import command as plot
 from decentorth.commands.run.command import main as run
 from tests.support.mpi import run_ranks
@@ -69,6 +70,29 @@ def test_a_result_comes_back_from_another_process(method: Any, settings: dict[st
     assert repr(again) == repr(result)
     assert again.sent() == result.sent()
     assert again.summary() == result.summary()
+
+
+def test_a_callback_may_change_what_it_is_given() -> None:
+    result = do.solve(
+        PROBLEM, "drfgt", GRAPH, iterations=30, callback=lambda row: row.values.clear()
+    )
+    assert result.row.values == RESULT.row.values
+    assert repr(result).splitlines()[1:8] == repr(RESULT).splitlines()[1:8]
+
+
+def test_a_history_without_metrics_is_not_drawn() -> None:
+    with pytest.raises(InputError, match="no run has the metric 'objective'"):
+        plot.plot_histories({"mine": {"iteration": np.arange(3), "seconds": np.arange(3.0)}})
+
+
+def test_points_of_sites_keep_their_names_in_another_process() -> None:
+    rows = np.random.default_rng(1).standard_normal((30, 5))
+    problem = do.problems.PCA.from_sites({"north": rows[:12], "south": rows[12:]}, 2, scale=True)
+    result = do.solve(problem, "drfgt", "ring", iterations=5)
+    again = pickle.loads(pickle.dumps(result))
+    for name in ("north", "south"):
+        np.testing.assert_array_equal(again.x[name], result.x[name])
+    assert again.sent() == result.sent()
 
 
 @pytest.mark.ranks

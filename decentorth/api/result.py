@@ -54,6 +54,9 @@ class SitePoints(np.ndarray):
         self.sites = sites
         return self
 
+    def __reduce__(self) -> tuple[type[Self], tuple[Array, tuple[str, ...]]]:
+        return type(self), (np.asarray(self), self.sites)
+
     def __getitem__(self, key: Any) -> Any:
         """The points of a site, or what the array has there."""
         if isinstance(key, str):

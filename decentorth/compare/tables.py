@@ -70,6 +70,8 @@ def table(
     names = sorted(columns or known, key=lambda name: name != "step")  # words stand at the left
     headings = ["method", *(UNITS.get(name, (name,))[0] for name in names)]
     escaped, remarks = _ESCAPED[form], [*map(plain, notes(comparison))]
+    if not ranges:
+        remarks[0] = remarks[0].replace("Median (range)", "Median")
     if form == "markdown":
         remarks = [*map(escaped, remarks)]
     headings = [*map(escaped, headings)]
