@@ -20,8 +20,8 @@ import decentorth as do
 import topologies as tp
 from decentorth.api import Options, set_up
 from decentorth.commands.line.flags import InputError
-from decentorth.commands.plot import command as plot
 from decentorth.commands.run.command import main as run
+from decentorth.lab.plot import command as plot
 from tests.support.mpi import run_ranks
 from tests.support.threads import on_ranks
 

@@ -16,8 +16,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from decentorth.__main__ import COMMANDS, main
+from decentorth.lab.recorders import KINDS
 from decentorth.problems.autodiff.libraries import LIBRARIES
-from decentorth.recorders import KINDS
 from tests.support.mpi import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

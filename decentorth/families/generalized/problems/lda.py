@@ -119,7 +119,7 @@ def agent_scatters(
     for own in within:
         own[np.diag_indices(d)] += ridge * trace / d
     pooled = total(within, d * d, np.ravel, collective.fold).reshape(d, d) / n_agents
-    check_within(pooled, np.abs(means).max(axis=0))
+    check_within(pooled, np.abs(means).max(-2))
     return between, within
 
 
@@ -292,7 +292,7 @@ class LDASettings(Divided):
         between, within = scatters(samples, classes)
         n = len(within)
         whole = within + self.ridge * (np.trace(within) / n) * np.eye(n)
-        check_within(whole, np.abs(samples).max(axis=0))
+        check_within(whole, np.abs(samples).max(-2))
         return GEVP(between, whole, rank).with_units(units)
 
 
