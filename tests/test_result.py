@@ -73,9 +73,10 @@ def test_a_result_comes_back_from_another_process(method: Any, settings: dict[st
 
 
 def test_a_callback_may_change_what_it_is_given() -> None:
-    result = do.solve(
-        PROBLEM, "drfgt", GRAPH, iterations=30, callback=lambda row: row.values.clear()
-    )
+    def clear(row: Any) -> None:
+        row.values.clear()
+
+    result = do.solve(PROBLEM, "drfgt", GRAPH, iterations=30, callback=clear)
     assert result.row.values == RESULT.row.values
     assert repr(result).splitlines()[1:8] == repr(RESULT).splitlines()[1:8]
 
@@ -90,8 +91,9 @@ def test_points_of_sites_keep_their_names_in_another_process() -> None:
     problem = do.problems.PCA.from_sites({"north": rows[:12], "south": rows[12:]}, 2, scale=True)
     result = do.solve(problem, "drfgt", "ring", iterations=5)
     again = pickle.loads(pickle.dumps(result))
+    x: Any = result.x
     for name in ("north", "south"):
-        np.testing.assert_array_equal(again.x[name], result.x[name])
+        np.testing.assert_array_equal(again.x[name], x[name])
     assert again.sent() == result.sent()
 
 

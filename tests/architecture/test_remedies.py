@@ -50,8 +50,8 @@ def strings() -> Iterator[str]:
                 inside |= set(ast.walk(node))
                 parts = [getattr(part, "value", None) for part in node.values]
                 yield "".join(one if isinstance(one, str) else "{}" for one in parts)
-            elif isinstance(getattr(node, "value", None), str) and node not in inside:
-                yield node.value
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield from [node.value] * (node not in inside)
 
 
 def installed(texts: Iterable[str]) -> set[str]:

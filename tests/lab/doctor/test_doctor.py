@@ -164,7 +164,7 @@ def test_a_launcher_of_another_mpi_around_us() -> None:
 @pytest.mark.slow
 @needs_mpi
 def test_launchers_that_start_tasks_but_no_ranks() -> None:
-    step = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0"}
+    step: dict[str, Any] = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0"}
     code, _, findings = doctor(**step)
     assert (code, findings["launcher"]["state"]) == (1, "fault")
     assert "SLURM_STEP_NUM_TASKS says that 4 tasks were started" in findings["launcher"]["found"]
