@@ -291,6 +291,16 @@ ALLOWED = {
     ): "all data, before their features are divided",
     (
         "decentorth/families/generalized/problems/lda.py",
+        "check_within",
+        "any",
+    ): "one matrix of all samples, the same on every rank",
+    (
+        "decentorth/families/generalized/problems/lda.py",
+        "check_within",
+        "count_nonzero",
+    ): "one matrix of all samples, the same on every rank",
+    (
+        "decentorth/families/generalized/problems/lda.py",
         "LDASettings.features.build",
         "sum",
     ): "all data, before their features are divided",
