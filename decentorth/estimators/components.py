@@ -93,12 +93,12 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
             "accept_sparse": get_tags(self).input_tags.sparse,
         }
         X = validate_data(self, X, reset=False, **accepted)
-        across, centred = self.components_.T, X
-        if not issparse(X):
-            centred = self._centred(X)
-        coordinates = centred @ across
+        across = self.components_.T
         if issparse(X):
-            coordinates -= self._origin @ across
+            across = across if self._units is None else across / self._units.scale[:, None]
+            coordinates = X @ across - self.mean_ @ across
+        else:
+            coordinates = self._centred(X) @ across
         return (coordinates / self._lengths).astype(X.dtype, copy=False)
 
     def inverse_transform(self, X: Any) -> Array:

@@ -226,11 +226,6 @@ ALLOWED = {
         "any",
     ): "the diagonal of E, which all agents share",
     (
-        "decentorth/problems/features/split.py",
-        "SplitPencil._blocks_inverted",
-        "LinAlgError",
-    ): "validation: ends the run",
-    (
         "decentorth/sets/j_orthogonal.py",
         "JOrthogonal.retract",
         "LinAlgError",
@@ -240,11 +235,6 @@ ALLOWED = {
         "SplitPencil._starts",
         "accumulate",
     ): "numbers of features",
-    (
-        "decentorth/problems/features/split.py",
-        "SplitPencil.prepare",
-        "LinAlgError",
-    ): "validation: ends the run",
     (
         "decentorth/problems/features/split.py",
         "SplitPencil.error",

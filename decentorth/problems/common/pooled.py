@@ -133,7 +133,8 @@ class Units(NamedTuple):
 
     def around(self, a: Array) -> Array:
         """The samples minus the means; 0 for a missing cell."""
-        around = (a - self.mean) - self.rest
+        around = a - self.mean
+        around -= self.rest
         around[np.isnan(around)] = 0.0
         return around
 
@@ -143,7 +144,9 @@ class Units(NamedTuple):
 
     def standard(self, a: Array) -> Array:
         """Return the samples in these units, in new arrays; missing cells become 0."""
-        return self.around(a) / self.scale
+        around = self.around(a)
+        around /= self.scale
+        return around
 
     def completed(self, a: Array) -> Array:
         """The samples in their own units, with the means in missing cells."""
@@ -186,8 +189,9 @@ def units(
     start = np.zeros(d) if near is None else near
 
     def counted(a: Array) -> Array:
-        present, ones = ~np.isnan(a), np.ones(len(a))
-        return np.concatenate(([len(a)], ones @ present, ones @ np.where(present, a - start, 0.0)))
+        ones, away, missing = np.ones(len(a)), a - start, np.isnan(a)
+        away[missing] = 0.0
+        return np.concatenate(([len(a)], len(a) - missing.sum(-2), ones @ away))
 
     with one_thread():  # the bits of products depend on the number of BLAS threads
         found = added(counted)
@@ -206,9 +210,19 @@ def units(
     return exact._replace(scale=deviation)
 
 
+def centred(a: Array) -> tuple[Array, Units]:
+    """Return complete rows, all in this process, minus their mean, and these units."""
+    near = a.mean(-2)
+    around = a - near
+    rest = around.mean(-2)
+    around -= rest
+    mean = near + rest
+    return around, Units(mean, rest - (mean - near), np.ones(len(mean)), ())
+
+
 def missing_cells(A: Sequence[Array], collective: Collective) -> tuple[int, ...]:
     """The number of missing cells of each of all agents."""
-    own = json.dumps([int(np.ones(len(a)) @ np.isnan(a) @ np.ones(a.shape[1])) for a in A]).encode()
+    own = json.dumps([int(np.isnan(a).sum((-2, -1))) for a in A]).encode()
     return tuple(count for part in collective.everyone(own) for count in json.loads(part))
 
 
