@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -35,7 +36,6 @@ from ..problems.common.division import placed
 from ..problems.common.pooled import HERE, Units
 from ..problems.features.split import Among
 from ..protocols import Array, Collective
-from ..settings import NotNegative, check
 from .base import AgentEstimator, Directions, Entries, by_features, check_components, signs
 from .pairs import Pairs, Products, SplitPairs, products_of, products_of_features, row_space
 from .streams import RootCovariance, RunningCovariance
@@ -177,7 +177,7 @@ class CCA(
             complete = np.nan_to_num(np.asarray(y, dtype=np.float64))
         validate = {"multi_output": True, "y_numeric": True, "ensure_min_samples": 2}
         first, _ = validate_data(self, X, complete, reset=reset, **validate, **self._accepted)
-        return first, self._second(y, reset)
+        return self._sized("X", first), self._sized("y", self._second(y, reset))
 
     def _second(self, y: object, reset: bool = False) -> Array:
         """The second view as a matrix, checked; ``reset`` keeps whether it had one dimension."""
@@ -210,7 +210,8 @@ class CCA(
         n, count = len(firsts), sum(self._counts)
         (n2,) = {second.shape[1] for second in seconds if second is not None}
         rank = self._rank(count, self.n_features_in_, n2)
-        ridge = check("ridge", NotNegative, self.ridge)
+        # the problem refuses a ridge that is no number
+        wide = isinstance(self.ridge, Real) and count < max(self.n_features_in_, n2)
         spans: list[Array] = []  # of wide views in one place with a ridge, which hold the answer
 
         def build(own: slice, collective: Collective) -> Pairs:
@@ -222,7 +223,7 @@ class CCA(
             named = {"X": labels, "y": range(n2)}
             place = placed(n, own, collective)
             spans.clear()
-            if W is None and ridge > 0.0 and count < max(self.n_features_in_, n2):
+            if W is None and wide and self.ridge > 0.0:
                 with one_thread():
                     found = [row_space(view) for (view,) in views]
                     if rank <= min(basis.shape[1] for basis in found):

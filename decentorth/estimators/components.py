@@ -43,7 +43,7 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
     def fit(self, X: object, y: object = None) -> Self:
         """Find the components of the samples X, ``(m, d)``; y is ignored."""
         least = {"ensure_min_samples": 2, "ensure_min_features": self._least_features}
-        samples = validate_data(self, X, **least, **self._accepted)
+        samples = self._sized("X", validate_data(self, X, **least, **self._accepted))
         self._counts = [len(samples)]
         return self._fit([samples], None)
 
@@ -130,6 +130,7 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
     def _batch(self, X: Array, samples: int, mean: Array) -> Array:
         """A batch in the units of the method; ``samples`` before it have this ``mean`` in these
         units."""
+        X = self._sized("X", X)
         if samples == 0:
             return self._in_units([X], HERE)[0]
         if self._units is not None:

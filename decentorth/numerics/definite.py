@@ -1,8 +1,8 @@
-"""Whether a symmetric matrix is positive definite: the same answer on every processor.
+"""Tests of positive definite matrices with the same answer on every processor.
 
-Whether LAPACK factors a singular matrix depends on the sign of a rounding error, and that on the
-processor. A matrix is therefore definite here if its condition is below 1 / `SINGULAR`, after its
-rows and columns are divided by the roots of its diagonal, so that units do not matter.
+LAPACK factors a singular matrix or not by the sign of a rounding error, which depends on the
+processor. Here a matrix is positive definite if its condition is below 1 / `SINGULAR`. Its rows and
+columns are first divided by the roots of its diagonal, so that units do not matter.
 """
 
 from __future__ import annotations
