@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import problems
-from ..problems.generalized.covariances import RANK
+from ..families.generalized.problems.covariances import RANK
 from ..protocols import Array, Collective
 from ..sets.retractions import plus
 

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.datasets import load_iris
 
 from decentorth.estimators import CCA, ICA, LDA, PCA, MultiviewCCA
-from decentorth.problems.generalized.lda import scatter_factors, scatters
+from decentorth.families.generalized.problems.lda import scatter_factors, scatters
 from decentorth.protocols import Array
 
 SEED: dict[str, Any] = {"random_state": 0, "tol": 1e-10}

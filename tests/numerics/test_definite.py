@@ -10,7 +10,6 @@ from scipy.sparse.linalg import splu
 
 from decentorth.numerics.definite import SINGULAR, is_singular, upper_factor
 from decentorth.protocols import Array
-from decentorth.sets import GeneralizedStiefel
 
 rng = np.random.default_rng(0)
 UNITS = np.geomspace(1e-8, 1e8, 7)
@@ -66,13 +65,3 @@ def test_the_laplacian_of_a_graph_is_singular_and_with_a_ridge_it_is_not(units: 
     for ridge, singular in ((1e-9, False), (0.01 * SINGULAR, True)):
         matrix = csc_array(scale @ (laplacian + ridge * diags_array(laplacian.diagonal())) @ scale)
         assert is_singular(matrix, splu(matrix).solve) is singular
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_the_projection_of_dependent_columns_is_nan(seed: int) -> None:
-    """There is no nearest point; half of them are so only but for rounding."""
-    draws = np.random.default_rng(seed)
-    y = draws.standard_normal((6, 3))
-    y[:, 2] = y[:, 0] if seed % 2 else y[:, 0] + y[:, 1]
-    for B in (np.eye(6), moments(draws.standard_normal((50, 6)))):
-        assert np.isnan(GeneralizedStiefel(B, 3).project(y[None])).all()
