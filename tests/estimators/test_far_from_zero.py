@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.datasets import load_iris
 
+from decentorth.api import set_up
 from decentorth.estimators import CCA, ICA, LDA, PCA, MultiviewCCA
 from decentorth.families.generalized.problems.lda import scatter_factors, scatters
+from decentorth.problems import LDASettings
 from decentorth.protocols import Array
 
 SEED: dict[str, Any] = {"random_state": 0, "tol": 1e-10}
@@ -67,6 +70,19 @@ def test_moments_are_those_of_samples_near_zero(moments: Callable[[Array], Any])
     for offset in OFFSETS:
         # The mean of the first batch is rounded to 1e-8 at an offset of 1e8.
         np.testing.assert_allclose(moments(X + offset), near, rtol=1e-8, atol=2e-8)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_scatters_of_files_are_those_near_zero(n: int, tmp_path: Path) -> None:
+    found = []
+    for offset in (0.0, 1e8):
+        np.save(tmp_path / "samples.npy", X + offset)
+        np.save(tmp_path / "kinds.npy", kinds)
+        files = {"data": f"{tmp_path}/samples.npy", "labels": f"{tmp_path}/kinds.npy"}
+        problem = LDASettings(rank=2, **files).problem(n, seed=0)
+        run = set_up(problem, "rgd" if n == 1 else "cdadt", None if n == 1 else "ring")
+        found.append(run.problem.gradient(np.stack([np.eye(4)[:, :2]] * n)))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=1e-12)
 
 
 def test_sparse_columns_with_zeros_keep_their_zeros() -> None:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from decentorth.numerics.threads import one_thread
 from decentorth.problems.base import Deferred, Outline, on_each_rank
 from decentorth.problems.common.division import Divided, Division, SampleFile, placed
-from decentorth.problems.common.pooled import HERE, Units, in_units, total
+from decentorth.problems.common.pooled import HERE, Units, Wanted, in_units, total
 from decentorth.problems.features.split import (
     Among,
     SplitGEVP,
@@ -156,6 +156,8 @@ class LDASettings(Divided):
 
             def build(agents: slice, collective: Collective) -> PooledGEVP:
                 (samples,) = source.read(agents, collective)
+                # far from 0 class means would lose digits
+                samples, _ = in_units(samples, collective, Wanted(center=True))
                 with collective.together():
                     classes = self._classes(source, agents)
                 known = _known(classes, collective)
