@@ -81,9 +81,10 @@ class CCA(
 
     Notes
     -----
-    With a ridge, and fewer samples in one place than columns, the method has the views in bases of their row spaces, which hold
-    the answer. Otherwise the covariances of views of more than 2000 columns are not formed, and need a method that only
-    multiplies with them, such as ``RGD(metric="euclidean", step_size="bb")``. `partial_fit` needs no method.
+    `fit` with a ridge to fewer samples than columns works in the row spaces of the views, which hold
+    the answer. Otherwise the covariances of views of more than 2000 columns are not formed. Such
+    views need a method that only multiplies with them, such as ``RGD(metric="euclidean",
+    step_size="bb")``. `partial_fit` needs no method.
 
     Attributes
     ----------
