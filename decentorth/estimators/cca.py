@@ -81,8 +81,8 @@ class CCA(
 
     Notes
     -----
-    `fit` with a ridge to fewer samples than columns works in the row spaces of the views, which hold
-    the answer. Otherwise the covariances of views of more than 2000 columns are not formed. Such
+    `fit` with a ridge to fewer samples than columns works in the row spaces of the views, which
+    hold the answer. Otherwise the covariances of views of more than 2000 columns are not formed. Such
     views need a method that only multiplies with them, such as ``RGD(metric="euclidean",
     step_size="bb")``. `partial_fit` needs no method.
 
