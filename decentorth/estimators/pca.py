@@ -262,7 +262,10 @@ class PCA(StreamEstimator):
         rank: Any = self.n_components
         if not self._share:
             rank = check_components(rank, most, FEWER)
-        self._sized("X", X.data[None] if issparse(X) else X)
+        if not issparse(X):
+            X = self._sized("X", X)
+        elif X.nnz:
+            self._sized("X", X.data[None])
         if issparse(X):
             X, units = _near_zero(X)
             self._keep_units(units)
