@@ -291,6 +291,10 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         entries.collective.same(f"the number of rows of {name}", str(len(parts[0])).encode())
         return parts
 
+    def _sized(self, name: str, X: Array) -> Array:
+        """Samples in one place, checked for entries whose squares are no numbers."""
+        return matrices(name, [X], missing=self._wanted.fill)[0]
+
     def _agents(self, name: str, entries: Entries) -> list[Any]:
         """Check all agents' samples together; sets ``n_features_in_`` and, from data frames,
         ``feature_names_in_``.

@@ -15,6 +15,8 @@ AgentArrays = Sequence[Array] | Array
 """An array of each agent, as a list or a stack."""
 LARGEST = 1e150
 """The largest allowed entry of data: sums of millions of its squares are finite."""
+SMALLEST = 1e-150
+"""The smallest allowed size of data that are not 0: its square does not vanish."""
 
 
 def is_masked(value: object) -> bool:
@@ -37,8 +39,8 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
     """Return a list or stack of real matrices as checked float64 arrays, C-contiguous.
 
     Entries are finite, or NaN if they may be ``missing``. Raises ValueError or TypeError for a
-    matrix that is not 2-D, is empty, or has entries that are not finite real numbers or exceed
-    `LARGEST`. The message names the agent, and the first bad row and column.
+    matrix that is not 2-D, is empty, has entries that are not finite real numbers or exceed
+    `LARGEST`, or has none of at least `SMALLEST` beside 0. The message names the agent, and the first bad row and column.
     """
     shape, must = _shape(values), "a list with one matrix for each agent, or a stack of them"
     if len(shape) == 2:
@@ -89,7 +91,9 @@ def _matrix(name: str, value: object, missing: bool) -> Array:
     array = np.ascontiguousarray(raw, dtype=np.float64)
     if array.ndim != 2 or array.size == 0:
         raise ValueError(f"{name} must be a non-empty matrix, got shape {array.shape}")
-    if not np.vdot(array, array) <= LARGEST**2 and (bad := _bad(array, missing)).any():
+    if SMALLEST**2 <= np.vdot(array, array) <= LARGEST**2:
+        return array
+    if (bad := _bad(array, missing)).any():
         row, column = np.argwhere(bad)[0].tolist()
         must, entry = "be finite", array[row, column]
         if np.isfinite(entry):
@@ -102,6 +106,12 @@ def _matrix(name: str, value: object, missing: bool) -> Array:
             repair = f": frame.{frame.drop}() leaves out their rows" * bool(np.isnan(entry))
         raise ValueError(
             f"{name} must {must}; {place} is {entry} ({int(bad.sum())} such entries){repair}"
+        )
+    size = float(np.abs(np.nan_to_num(array)).max((-2, -1)))
+    if 0.0 < size < SMALLEST:
+        raise ValueError(
+            f"{name} must have an entry of at least {SMALLEST:g} in size, as squares are computed, "
+            f"and its largest is {size:g}: multiply all by one number"
         )
     return array
 

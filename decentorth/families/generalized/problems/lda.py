@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from decentorth.numerics.threads import one_thread
 from decentorth.problems.base import Deferred, Outline, on_each_rank
 from decentorth.problems.common.division import Divided, Division, SampleFile, placed
-from decentorth.problems.common.pooled import HERE, Units, in_units, total
+from decentorth.problems.common.pooled import HERE, Units, Wanted, in_units, total
 from decentorth.problems.features.split import (
     Among,
     SplitGEVP,
@@ -50,6 +50,7 @@ def scatters(samples: Array, classes: Classes) -> tuple[Array, Array]:
     """The scatters S_b and S_w, each ``(n, n)``, of the samples ``(N, n)`` with class labels
     ``(N,)`` of any kind."""
     n_samples, n = samples.shape
+    samples = samples - samples.mean(axis=-2)  # far from 0 class means would lose digits
     mean = samples.mean(axis=-2)
     between, within = np.zeros((n, n)), np.zeros((n, n))
     for label in np.unique(classes):
@@ -65,7 +66,8 @@ def scatters(samples: Array, classes: Classes) -> tuple[Array, Array]:
 def scatter_factors(samples: Array, classes: Classes) -> tuple[Array, Array]:
     """Y, ``(classes, n)``, and Z, ``(N, n)``, with S_b = Y^T Y and S_w = Z^T Z: each column is of
     one feature alone."""
-    mean, away, around = samples.mean(axis=-2), [], samples.copy()
+    around = samples - samples.mean(axis=-2)  # far from 0 class means would lose digits
+    samples, mean, away = around.copy(), around.mean(axis=-2), []
     for label in np.unique(classes):
         own = classes == label
         centre = samples[own].mean(axis=-2)
@@ -184,6 +186,8 @@ class LDASettings(Divided):
 
             def build(agents: slice, collective: Collective) -> PooledGEVP:
                 (samples,) = source.read(agents, collective)
+                # far from 0 class means would lose digits
+                samples, _ = in_units(samples, collective, Wanted(center=True))
                 with collective.together():
                     classes = self._classes(source, agents)
                 known = _known(classes, collective)
