@@ -95,13 +95,6 @@ class Setup(Place, Generic[P]):
         """The sizes of the true data if a few random samples stand in for them, else None."""
         return self.problem.sizes if isinstance(self.problem, Deferred | Spread) else None
 
-    @property
-    def same(self) -> tuple[object, ...]:
-        """The facts that are the same on every rank, beside W and x0."""
-        parts = self.blocks or self.problem.n_agents
-        method = self.algorithm, self.seed, self.channel, self.on_rank_loss
-        return (type(self.problem), parts, *method)
-
 
 AnySetup = Setup[Any]
 """The arguments for a problem of any kind."""

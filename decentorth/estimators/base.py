@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from .. import registry
 from ..api import Result, solve
 from ..api.certificate import certify
+from ..api.same import check_facts
 from ..data.sites import naming, sites_of
 from ..network import connect, even_bounds
 from ..network.collective import AgentCollective
@@ -249,11 +250,11 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         split: Any = result.problem
         return split.joined(result.x, result.collective), result
 
-    def _entries(self, agents: object, pairs: bool = False) -> Entries:
+    def _entries(self, agents: object, pairs: bool = False, **arguments: object) -> Entries:
         """The entry of each agent, which may be None for the agents of other ranks; sets
         ``sites_``.
 
-        A single entry, an array or with ``pairs`` a tuple of two, is that of this rank, where each
+        All ranks must have equal parameters and ``arguments``. A single entry, an array or with ``pairs`` a tuple of two, is that of this rank, where each
         of several ranks has one agent.
         """
         communicator, first = connect(), agents
@@ -264,6 +265,11 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             agents = [agents if rank == communicator.rank else None for rank in range(size)]
         named, self.sites_ = sites_of(agents)
         given = [entry for _, entry in named]
+        settings = {**self.get_params(deep=False), **arguments}
+        settings.pop("verbose")  # rank 0 alone prints
+        about = {f"the argument {name}": value for name, value in settings.items()}
+        about |= {"the number of agents": len(given), "the names of the sites": self.sites_}
+        check_facts(communicator, about)
         collective = AgentCollective(communicator, even_bounds(len(given), size))
         own, partial = slice(0, len(given)), b"1" if any(entry is None for entry in given) else b"0"
         if b"1" in collective.everyone(partial):

@@ -153,7 +153,7 @@ class CCA(
         Under ``mpirun`` None may stand for the pairs of other ranks. If each rank has one agent,
         its own pair alone is enough. Returns the fitted estimator.
         """
-        entries = self._entries(agents, pairs=True)
+        entries = self._entries(agents, pairs=True, W=W, split=split, warm_start=warm_start)
         first, second = entries.part(0), entries.part(1)
         if by_features(split, warm_start):
             return self._fit_features(entries, W)

@@ -111,7 +111,7 @@ class LDA(ComponentEstimator):
         Under ``mpirun`` None may stand for the pairs of other ranks. If each rank has one agent,
         its own pair alone is enough. Returns the fitted estimator.
         """
-        entries = self._entries(agents, pairs=True)
+        entries = self._entries(agents, pairs=True, W=W, warm_start=warm_start)
         checked, own = self._agents("X", entries.part(0)), entries.own
         labels: list[Any] = [None] * len(checked)
         with entries.together():

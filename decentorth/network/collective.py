@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 import numpy as np
@@ -20,6 +20,20 @@ _OF_INPUT = (ValueError, TypeError, FileNotFoundError, PermissionError, MemoryEr
 
 
 ColumnSums: TypeAlias = Callable[[Array], Array] | None
+
+
+def check_same(communicator: Communicator, digests: Mapping[str, bytes]) -> None:
+    """Raise a ValueError on every rank that names the first fact whose digests differ."""
+    own = json.dumps({what: digest.hex() for what, digest in digests.items()})
+    every = [json.loads(text) for text in communicator.allgather_bytes(own.encode())]
+    for what in dict.fromkeys(what for facts in every for what in facts):
+        found = [facts.get(what) for facts in every]
+        different = [rank for rank, other in enumerate(found) if other != found[0]]
+        if different:
+            listed = ", ".join(map(str, different[:8])) + " and more" * (len(different) > 8)
+            raise ValueError(
+                f"{what} must be the same on every rank; it differs from rank 0's on rank {listed}"
+            )
 
 
 class AgentCollective:
@@ -87,13 +101,7 @@ class AgentCollective:
         return bool(answer[0])
 
     def same(self, what: str, digest: bytes) -> None:
-        digests = self.communicator.allgather_bytes(digest)
-        different = [rank for rank, other in enumerate(digests) if other != digests[0]]
-        if different:
-            listed = ", ".join(map(str, different[:8])) + " and more" * (len(different) > 8)
-            raise ValueError(
-                f"{what} must be the same on every rank; it differs from rank 0's on rank {listed}"
-            )
+        check_same(self.communicator, {what: digest})
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:

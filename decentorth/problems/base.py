@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, cached_property
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -354,6 +355,8 @@ class Deferred(NamedTuple):
     """Of a problem of random samples, the sizes of the data for which they stand."""
     sites: tuple[str, ...] = ()
     """The names of all agents' sites, if they have names."""
+    given: Mapping[str, object] = MappingProxyType({})
+    """The settings that the problem is made from, by name; every rank must have the same."""
 
     def __repr__(self) -> str:
         return f"Deferred(n_agents={self.n_agents}, sites={self.sites})"
@@ -382,7 +385,7 @@ class Deferred(NamedTuple):
             return found.with_units(known or found.units)
 
         known = sizes if sizes.width else None
-        return Deferred(self.n_agents, made, self.outline, sizes=known, sites=self.sites)
+        return self._replace(build=made, open=None, sizes=known)
 
 
 Sizes = Callable[[], Outline]
@@ -444,9 +447,9 @@ class Loadable:
                 views = zip(*data, strict=True) if cls._arrays > 1 else [data]
                 return [(list(view), ()) for view in views]
 
-        given = {"n_agents": n_agents, **more}
-        build = cls._builder(read, Wanted(center, scale, missing), settings, given)
-        return Deferred(n_agents, build)
+        wanted = Wanted(center, scale, missing)
+        build = cls._builder(read, wanted, settings, {"n_agents": n_agents, **more})
+        return Deferred(n_agents, build, given=cls._given(settings, more, wanted))
 
     @classmethod
     def from_sites(
@@ -514,7 +517,8 @@ class Loadable:
 
         arguments = {"n_agents": len(given), **more}
         build = cls._builder(found.read, wanted, settings, arguments, lambda: naming(every))
-        return Deferred(len(given), build, outline, found.open, sites=names)
+        compared = cls._given(settings, more, wanted, columns=columns)
+        return Deferred(len(given), build, outline, found.open, sites=names, given=compared)
 
     @classmethod
     def _builder(
@@ -538,6 +542,16 @@ class Loadable:
                 return make(*lists, *settings, **place).with_units(units)
 
         return build
+
+    @classmethod
+    def _given(
+        cls, settings: Sequence[Any], more: Mapping[str, Any], wanted: Wanted, **data: object
+    ) -> dict[str, object]:
+        """The settings of a problem by name, with the type of the problem and what is done to the
+        data."""
+        names = [*inspect.signature(cls).parameters][cls._arrays :]
+        by_name = dict(zip(names, settings, strict=False))
+        return {"type": cls, **by_name, **more, **wanted._asdict(), **data}
 
     @classmethod
     def _check_settings(
