@@ -44,8 +44,9 @@ class Setup(Place, Generic[P]):
         ``"drfgt:penalty=10"``.
     W
         ``(n, n)`` mixing matrix, symmetric and doubly stochastic, or a `topologies.WeightSequence`
-        that gives one for every round. Or a networkx graph, with Metropolis weights, whose nodes
-        are the agents in the order of `topologies.numbered`; edge attributes are ignored. Or the
+        that gives one for every round. Or a networkx graph, with Metropolis weights; edge
+        attributes are ignored. Nodes with names are joined to the sites of their names; without
+        sites, or with numbers, they are the agents in the order of `topologies.numbered`. Or the
         name of a graph or a sequence, with the weights of the command line: ``"ring"``,
         ``"torus:2x5"``. For `PushPull` also a ``networkx.DiGraph``, `topologies.DirectedWeights`,
         or the name of a directed graph: ``"directed_ring:chords=3"``. May be left out for a single
@@ -72,7 +73,8 @@ class Setup(Place, Generic[P]):
     @cached_property
     def mixing(self) -> tuple[Any, forms.Labels]:
         """The mixing matrix, or the sequence, and the names of its agents."""
-        return forms.network(self.W, self.problem.n_agents, self.seed)
+        sites = getattr(self.problem, "sites", ())
+        return forms.network(self.W, self.problem.n_agents, self.seed, sites)
 
     @property
     def method(self) -> Method:

@@ -180,10 +180,10 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """
         check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
         alone = W is None
-        stopping = self._rule()
+        stopping, sites = self._rule(), () if alone else self.sites_
 
         result = solve(
-            Deferred(n_agents, self._started(build, last)),
+            Deferred(n_agents, self._started(build, last), sites=sites),
             method or self._method(n_agents, features),
             W,
             iterations=self.max_iter,

@@ -16,6 +16,8 @@ import scipy.linalg
 from numpy.lib import format as npy
 
 import decentorth as do
+from decentorth.commands.plot.agents import run_graph
+from decentorth.commands.plot.command import read_configuration
 from decentorth.commands.run.command import main
 from decentorth.data import Columns
 from decentorth.data.sites import site_files, site_names
@@ -165,6 +167,39 @@ def test_a_rank_opens_only_its_own_file(folder: Path) -> None:
             summary(folder / problem)["iterates_sha256"]
             == summary(folder / "alone" / problem)["iterates_sha256"]
         )
+
+
+CHAIN = (("west", "north"), ("north", "south"))
+"""The edges between sites, in a file whose nodes sort in another order than the files."""
+
+
+@pytest.mark.ranks
+def test_sites_are_joined_to_the_nodes_of_a_file_by_name(folder: Path) -> None:
+    lines = [",".join(edge) for edge in CHAIN]
+    (folder / "edges.csv").write_text("\n".join(["from,to", *lines]), encoding="utf-8")
+    data = ",".join(f"{folder}/{name}.csv" for name in ("south", "west", "north"))
+    words = ["--problem", "pca", "--rank", "2", "--quiet", "--iterations", "20", *CHOSEN]
+    words += ["--data", data, "--topology", f"file:{folder}/edges.csv"]
+    assert main([*words, "--out", "alone"]) == 0
+    job = run_ranks(3, ["-m", "decentorth.run", *words, "--out", f"{folder}/three"])
+    assert job.returncode == 0, job.report()
+    for out in ("alone", "three"):
+        rows = summary(folder / out)["sent"]
+        assert {frozenset((row["site"], row["to"])) for row in rows} == set(map(frozenset, CHAIN))
+    one, three = (summary(folder / out)["iterates_sha256"] for out in ("alone", "three"))
+    assert one == three
+    graph, _ = run_graph("alone", read_configuration("alone"))
+    places = {name: number for number, name in enumerate(("south", "west", "north"))}
+    assert {*graph.edges} == {tuple(sorted((places[a], places[b]))) for a, b in CHAIN}
+
+
+def test_a_site_without_a_node_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "edges.csv").write_text("from,to\nwest,nort\nnort,south\n", encoding="utf-8")
+    words = ("--data", FILES, *CHOSEN, "--topology", "file:edges.csv")
+    assert run(*words) == 2
+    said = capsys.readouterr().err
+    assert "no node is called 'north'; did you mean 'nort'?" in said
+    assert said.count("\n") == 1
 
 
 def test_files_are_in_natural_order_and_give_the_names(tmp_path: Path) -> None:
