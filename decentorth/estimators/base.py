@@ -305,7 +305,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         stays in the list. Also sets ``_counts``, the number of samples of each agent.
         """
         own = entries.own
-        mine = entries.given[own]
+        mine = same_names(name, entries.given[own], own.start, entries.collective)
         checked: list[Any] = [None] * len(entries.given)
         with entries.together():
             for agent, one in enumerate(mine, own.start):
@@ -313,7 +313,6 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
                     raise TypeError(f"{name} of agent {agent} is sparse: give X.toarray()")
             checked[own] = matrices(name, mine, own.start, missing=self._wanted.fill)
             same_columns(name, checked[own], own.start)
-            same_names(name, mine, own.start)
             validate_data(self, mine[0], skip_check_array=True)
         entries.collective.same(
             f"the columns of {name}", repr((self.n_features_in_, self._names)).encode()

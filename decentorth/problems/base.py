@@ -17,7 +17,7 @@ import numpy as np
 from ..display import Shown
 from ..protocols import Array, Collective, ConstraintSet, Index
 from ..settings import check
-from .common.checks import matrices, same_columns
+from .common.checks import matrices, same_columns, same_names
 from .common.gradient_check import GradientCheck, random_direction, taylor_slopes, worst
 from .common.pooled import ASIS, Missing, Units, Wanted, in_units
 
@@ -445,7 +445,9 @@ class Loadable:
             with collective.together():
                 data = [loader(agent) for agent in range(agents.start, agents.stop)]
                 views = zip(*data, strict=True) if cls._arrays > 1 else [data]
-                return [(list(view), ()) for view in views]
+                views = [list(view) for view in views]
+            named = zip("AB", views, strict=False)
+            return [(same_names(name, view, agents.start, collective), ()) for name, view in named]
 
         wanted = Wanted(center, scale, missing)
         build = cls._builder(read, wanted, settings, {"n_agents": n_agents, **more})
