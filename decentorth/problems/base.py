@@ -109,6 +109,8 @@ class AgentProblem(Shown, ABC, Generic[C]):
     units: tuple[Units, ...] = ()
     """The common units of the samples, or of each of two views, where the problem was made with
     some."""
+    classes: Mapping[str, int] = MappingProxyType({})
+    """The number of samples of each class, where samples have classes."""
     nonsmooth: bool = False
     """True if the gradients are subgradients."""
     holds_out: bool = False
