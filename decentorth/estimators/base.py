@@ -29,6 +29,7 @@ from ..data.sites import naming, sites_of
 from ..network import connect, even_bounds
 from ..network.collective import AgentCollective
 from ..problems import Deferred
+from ..problems.base import holders
 from ..problems.common.checks import is_matrix, matrices, same_columns, same_names
 from ..problems.common.pooled import Missing, Wanted
 from ..problems.features.split import SplitPencil, same_samples
@@ -180,10 +181,12 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """
         check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
         alone = W is None
-        stopping, sites = self._rule(), () if alone else self.sites_
+        stopping, sites, private = self._rule(), (), False
+        if not alone:
+            sites, private = self.sites_, self._private
 
         result = solve(
-            Deferred(n_agents, self._started(build, last), sites=sites),
+            Deferred(n_agents, self._started(build, last), sites=sites, private=private),
             method or self._method(n_agents, features),
             W,
             iterations=self.max_iter,
@@ -270,9 +273,13 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         about = {f"the argument {name}": value for name, value in settings.items()}
         about |= {"the number of agents": len(given), "the names of the sites": self.sites_}
         check_facts(communicator, about)
-        collective = AgentCollective(communicator, even_bounds(len(given), size))
-        own, partial = slice(0, len(given)), b"1" if any(entry is None for entry in given) else b"0"
-        if b"1" in collective.everyone(partial):
+        partial = b"1" if any(entry is None for entry in given) else b"0"
+        self._private = b"1" in communicator.allgather_bytes(partial)
+        bounds = even_bounds(len(given), size)
+        collective, own = AgentCollective(communicator, bounds), slice(0, len(given))
+        if self._private:
+            words = holders(len(given), self.sites_)
+            collective = AgentCollective(communicator, bounds, holders=words)
             own = collective.own
         entries = Entries(given, own, collective, self.sites_)
         with entries.together():

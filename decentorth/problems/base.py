@@ -330,6 +330,13 @@ class Outline(NamedTuple):
         return 8.0 * numbers + self.beside
 
 
+def holders(n_agents: int, sites: Sequence[str]) -> list[str]:
+    """The agents in words: their sites, if these have names, or their numbers."""
+    if sites:
+        return [f"site {name}" for name in sites]
+    return [f"agent {agent}" for agent in range(n_agents)]
+
+
 class Deferred(NamedTuple):
     """A problem that each rank builds for its own agents, so that no rank holds the data of all.
 
@@ -357,8 +364,15 @@ class Deferred(NamedTuple):
     """Of a problem of random samples, the sizes of the data for which they stand."""
     sites: tuple[str, ...] = ()
     """The names of all agents' sites, if they have names."""
+    private: bool = False
+    """True if each rank reads the samples of its own agents only."""
     given: Mapping[str, object] = MappingProxyType({})
     """The settings that the problem is made from, by name; every rank must have the same."""
+
+    @property
+    def holders(self) -> list[str]:
+        """The agents in words, for the errors of others; none if every rank reads all samples."""
+        return holders(self.n_agents, self.sites) if self.private else []
 
     def __repr__(self) -> str:
         return f"Deferred(n_agents={self.n_agents}, sites={self.sites})"
@@ -453,7 +467,8 @@ class Loadable:
 
         wanted = Wanted(center, scale, missing)
         build = cls._builder(read, wanted, settings, {"n_agents": n_agents, **more})
-        return Deferred(n_agents, build, given=cls._given(settings, more, wanted))
+        compared = cls._given(settings, more, wanted)
+        return Deferred(n_agents, build, private=True, given=compared)
 
     @classmethod
     def from_sites(
@@ -522,7 +537,8 @@ class Loadable:
         arguments = {"n_agents": len(given), **more}
         build = cls._builder(found.read, wanted, settings, arguments, lambda: naming(every))
         compared = cls._given(settings, more, wanted, columns=columns)
-        return Deferred(len(given), build, outline, found.open, sites=names, given=compared)
+        opened = build, outline, found.open
+        return Deferred(len(given), *opened, sites=names, private=True, given=compared)
 
     @classmethod
     def _builder(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -281,10 +282,10 @@ WRONG = [
 FAULTY = [
     (
         "short.csv",
-        "on rank 2: site short (short.csv) lacks the column 'weight': add it, or leave it out, "
+        "site short (short.csv) lacks the column 'weight': add it, or leave it out, "
         "--exclude id,name,weight",
     ),
-    ("empty.csv", "on rank 2: empty.csv is empty: it holds no rows"),
+    ("empty.csv", "empty.csv is empty: it holds no rows"),
     (
         "west.csv",
         "--exclude",
@@ -296,7 +297,7 @@ FAULTY = [
         "west.csv",
         "--drop-missing",
         "",
-        "on rank 2: west.csv: 1 of the 160 values read are not finite",
+        "west.csv: 1 of the 160 values read are not finite",
     ),
     ("huge.csv", "the data and the agents' points would take "),
 ]
@@ -313,6 +314,9 @@ ON_RANKS = [
         "the data and the agents' points would take ",
     ),
 ]
+
+
+ELSEWHERE = "the reason is on its own screen"
 
 
 def spoil(folder: Path) -> None:
@@ -386,8 +390,13 @@ def test_errors_are_one_line_and_the_same_code_on_every_rank(folder: Path) -> No
         cases, at_home(folder, [faulty(words) for words, _ in cases]), strict=True
     ):
         assert [code for code, _ in ranks] == [2, 2, 2], (words, ranks)
-        first, *others = [error for _, error in ranks]
-        assert (message in first, first.count("\n"), others) == (True, 1, ["", ""]), first
+        errors = [error for _, error in ranks]
+        assert errors[0].count("\n") == 1, errors
+        assert all(error.count("\n") <= 1 for error in errors), errors
+        assert any(message in error for error in errors), errors
+        if errors[1] == "" != errors[2]:  # the site of the third rank alone cannot continue
+            (site,) = re.findall(r"(\w+)\.csv", message)
+            assert errors[0].endswith(f"site {site} cannot continue: {ELSEWHERE}\n")
 
 
 def frames() -> dict[str, Any]:

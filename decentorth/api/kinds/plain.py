@@ -109,8 +109,10 @@ class Run(Shown):
 
     def _collective(self) -> AgentCollective:
         """The sums over all agents, for metrics and files."""
+        network, problem = self.network, self.arguments.problem
+        holders = problem.holders if isinstance(problem, Deferred) else ()
         return AgentCollective(
-            self.network.communicator, self.network.bounds, self.network.column_sums
+            network.communicator, network.bounds, network.column_sums, holders=holders
         )
 
     def decide(self) -> None:
