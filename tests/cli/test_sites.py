@@ -17,11 +17,11 @@ import scipy.linalg
 from numpy.lib import format as npy
 
 import decentorth as do
-from decentorth.commands.plot.agents import run_graph
-from decentorth.commands.plot.command import read_configuration
 from decentorth.commands.run.command import main
 from decentorth.data import Columns
 from decentorth.data.sites import site_files, site_names
+from decentorth.lab.plot.agents import run_graph
+from decentorth.lab.plot.command import read_configuration
 from tests.support.mpi import run_ranks
 
 NAMES = ("age", "pulse", "weight", "glucose")

@@ -12,9 +12,9 @@ from mpi4py import MPI
 
 import decentorth as do
 from decentorth.api import set_up
-from decentorth.compare import Rules, compare
 from decentorth.data import Columns
 from decentorth.estimators import LDA, PCA
+from decentorth.lab.compare import Rules, compare
 from decentorth.running.options import Options
 from decentorth.stopping import GradientNorm
 
