@@ -78,7 +78,7 @@ def test_packages_are_typed_and_have_one_version_everywhere() -> None:
     assert all((ROOT / package / "py.typed").is_file() for package in ("decentorth", "topologies"))
     version = decentorth.__version__
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["version"] == version
-    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    newest = re.search(r"^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
     assert newest is not None
     assert newest[1] == version
 
