@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from topologies.words import suggestion
 
 from ...protocols import Array, Collective
-from .pooled import HERE
+from .here import HERE
 
 AgentArrays = Sequence[Array] | Array
 """An array of each agent, as a list or a stack."""
