@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec, resolve_name
 from typing import Any
 
 
@@ -30,11 +31,30 @@ def exports(name: str) -> dict[str, str]:
         match node:
             case ast.ImportFrom(module=None, names=names):
                 found |= {alias.name: f"{package}.{alias.name}" for alias in names}
-            case ast.ImportFrom(module=source, names=[ast.alias("*")], level=1):
-                found |= exports(f"{package}.{source}")
+            case ast.ImportFrom(module=str(source), names=[ast.alias("*")], level=level):
+                listed = resolve_name("." * level + source, package)
+                if _exists(listed):
+                    found |= exports(listed)
             case ast.ImportFrom(module=source, names=names, level=1):
                 found |= dict.fromkeys([alias.name for alias in names], f"{package}.{source}")
     return {one: place for one, place in found.items() if not one.startswith("_")}
+
+
+def _exists(module: str) -> bool:
+    """True unless the folder of the module was removed, as a family or the laboratory may be."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def families(name: str) -> dict[str, str]:
+    """The public names of a package that families have, with their modules."""
+    return {
+        one: module
+        for one, module in exports(name).items()
+        if module.startswith("decentorth.families.")
+    }
 
 
 def lazily(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:

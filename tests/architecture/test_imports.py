@@ -25,7 +25,13 @@ class Layer(NamedTuple):
     """Third-party packages."""
 
 
+CORE = (
+    "lazy protocols settings display numerics kernels sets data problems algorithms text memory "
+    "files"
+)
+"""What a family may use of the core."""
 LAYERS = {
+    "families": Layer(("decentorth.families",), "", ""),
     "files": Layer(("topologies.matrix_files",), "memory text", "numpy scipy"),
     "text": Layer(
         ("topologies.flags", "topologies.text", "topologies.typed", "topologies.words"), "", ""
@@ -58,6 +64,18 @@ LAYERS = {
     "algorithms": Layer(
         ("decentorth.algorithms",), "lazy protocols settings numerics kernels text memory", "numpy"
     ),
+    "asynchronous": Layer(("decentorth.families.asynchronous",), CORE, "numpy"),
+    "asynchronous runs": Layer(
+        tuple(f"decentorth.families.asynchronous.{one}" for one in ("kind", "kinds", "replay")),
+        f"{CORE} asynchronous process api network running commands",
+        "",
+    ),
+    "generalized": Layer(("decentorth.families.generalized",), CORE, "numpy scipy sklearn"),
+    "nonsmooth": Layer(("decentorth.families.nonsmooth",), f"{CORE} generalized", "numpy scipy"),
+    "j_orthogonal": Layer(("decentorth.families.j_orthogonal",), CORE, "numpy scipy"),
+    "knowledge_graphs": Layer(
+        ("decentorth.families.knowledge_graphs",), f"{CORE} j_orthogonal", "numpy"
+    ),
     "network": Layer(
         ("decentorth.network",),
         "lazy protocols settings display numerics kernels process topologies text",
@@ -77,7 +95,8 @@ LAYERS = {
         "process protocols settings display text numerics version",
         "numpy pandas",
     ),
-    "recorders": Layer(("decentorth.recorders",), "protocols", "tensorboardX mlflow pyarrow"),
+    "lists": Layer(("decentorth.compare", "decentorth.theory", "decentorth.recorders"), "lazy", ""),
+    "recorders": Layer(("decentorth.lab.recorders",), "protocols", "tensorboardX mlflow pyarrow"),
     "records": Layer(
         ("decentorth.records",),
         "process protocols settings display version text files memory topologies numerics running",
@@ -86,22 +105,22 @@ LAYERS = {
     "registry": Layer(("decentorth.registry",), "lazy settings text algorithms problems", ""),
     "api": Layer(
         ("decentorth.api",),
-        "process protocols settings display text memory registry numerics problems algorithms "
-        "network running topologies records",
+        "lazy process protocols settings display text memory registry numerics problems "
+        "algorithms network running topologies records",
         "numpy matplotlib pandas xarray",
     ),
     "estimators": Layer(
         ("decentorth.estimators",),
-        "api registry running network problems data sets protocols numerics",
+        "api registry running network problems data sets protocols numerics generalized nonsmooth",
         "numpy scipy sklearn",
     ),
     "theory": Layer(
-        ("decentorth.theory",),
-        "lazy protocols settings numerics algorithms topologies memory",
+        ("decentorth.lab.theory",),
+        "lazy protocols settings numerics algorithms topologies memory j_orthogonal",
         "numpy",
     ),
     "compare": Layer(
-        ("decentorth.compare",),
+        ("decentorth.lab.compare",),
         "lazy version settings text api registry records running network numerics topologies "
         "protocols process",
         "numpy rich matplotlib joblib threadpoolctl",
@@ -109,8 +128,18 @@ LAYERS = {
     "commands": Layer(
         ("decentorth.commands", "decentorth.run", "decentorth.__main__"),
         "authoring version settings display text files memory process protocols numerics "
-        "topologies data problems algorithms sets network running recorders records registry api "
-        "theory compare",
+        "topologies data problems algorithms sets network running records registry api",
+        "numpy scipy networkx yaml rich matplotlib pandas threadpoolctl",
+    ),
+    "laboratory": Layer(
+        (
+            "decentorth.lab",
+            "decentorth.lab.compare.command",
+            "decentorth.lab.theory.command",
+            "decentorth.lab.theory.report",
+        ),
+        "version settings display text files memory process protocols numerics topologies data "
+        "problems algorithms sets network running records registry api commands compare theory",
         "numpy scipy networkx yaml rich matplotlib pandas threadpoolctl",
     ),
     "authoring": Layer(
@@ -119,11 +148,20 @@ LAYERS = {
     "top": Layer(
         ("decentorth",),
         "process version lazy settings api registry running network algorithms problems sets "
-        "data recorders",
+        "data lists",
         "",
     ),
 }
-ABOVE = ("api", "registry", "estimators", "compare", "commands", "top")
+ABOVE = (
+    "api",
+    "registry",
+    "estimators",
+    "compare",
+    "commands",
+    "laboratory",
+    "top",
+    "asynchronous runs",
+)
 """The programming interface and the layers on top of it."""
 LAZY = {
     (
@@ -144,11 +182,24 @@ def layer_of(name: str) -> str | None:
     return owners[max(owners, key=len)] if owners else None
 
 
+def lists_names(node: ast.AST) -> bool:
+    """True for ``from ..families.NAME.algorithms import *``, also of the laboratory: a list that
+    `_lazy` and type checkers read, and that is never executed."""
+    return (
+        isinstance(node, ast.ImportFrom)
+        and node.level > 0
+        and str(node.module).startswith(("families.", "lab."))
+        and all(alias.name in ("*", alias.asname) for alias in node.names)
+    )
+
+
 def imports(source: Module, names: frozenset[str]) -> Iterator[tuple[str, str]]:
     """(the function around it, dotted name) of everything that a module imports; ``names`` are the
     modules there are."""
     package = source.name if source.path.endswith("__init__.py") else source.name.rpartition(".")[0]
     for place, node in with_places(source.tree):
+        if lists_names(node):
+            continue
         if isinstance(node, ast.Import):
             yield from ((place, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -302,16 +353,19 @@ def test_the_checker_sees(name: str, line: str, breach: bool) -> None:
 
 
 UNSAFE_IMPORTS = {"pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
-OWN_PROCESSES = {("decentorth.compare.workers", "joblib")}
+OWN_PROCESSES = {("decentorth.lab.compare.workers", "joblib")}
 """Modules that may use a pickling package, to send work to processes that they have started
 themselves."""
 BY_NAME = {
     "decentorth._lazy",
     "decentorth.__main__",
+    "decentorth.api.kinds",
     "decentorth.commands.completion",
+    "decentorth.families.j_orthogonal.kernels",
     "decentorth.numerics.kernels",
     "decentorth.process.leaving",
-    "decentorth.recorders",
+    "decentorth.lab.recorders",
+    "decentorth.commands.run.output",
     "topologies",
     "topologies.later",
 }
