@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..numerics.devices import is_on_device, on_host
-from ..protocols import Array, Declared, Landing, Observed, Row, Smooth, Stop
-from ..sets import Product
+from ..protocols import Array, Declared, Divided, Landing, Observed, Row, Smooth, Stop
 from ..stopping import AGREED, Rule
 from .checkpoint import Snapshot
 from .history import History
@@ -253,7 +252,7 @@ def _component(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
 
 def _matrices(constraint: object, point: Array) -> list[Array]:
     """The matrices of a point, as views: one for each part of a product."""
-    return constraint.split(point) if isinstance(constraint, Product) else [point]
+    return constraint.split(point) if isinstance(constraint, Divided) else [point]
 
 
 def _square(shape: tuple[int, ...]) -> bool:

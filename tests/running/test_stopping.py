@@ -183,7 +183,7 @@ SIZE = 2.0
 def test_convergence_needs_agents_that_agree(rule: Rule, bound: float) -> None:
     begun = rule.since(FIRST).agreed(FIRST, SIZE)
     assert rules_of(Iterations, begun) == rules_of(Iterations, rule)
-    solved = {"gradient_norm": 1e-12, "error": 1e-12, "feasibility": 0.0}
+    solved: dict[str, Any] = {"gradient_norm": 1e-12, "error": 1e-12, "feasibility": 0.0}
     near, far = (row(consensus_rms=bound * one, **solved) for one in (0.999, 1.001))
     stop = begun(near, ALONE)
     assert stop is not None
