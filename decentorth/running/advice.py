@@ -217,8 +217,10 @@ def _component(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
     """
     problem: Any = parts.problem
     constraint: Any = problem.constraint
-    squares = [one.shape for one in _matrices(constraint, parts.start)]
-    if not any(map(_square, squares)) or not _can_project(problem) or is_on_device(state.x):
+    if not _can_project(problem) or is_on_device(state.x):
+        return None
+    shapes = [one.shape for one in _matrices(constraint, parts.start)]
+    if not any(map(_square, shapes)):
         return None
     if not {"objective", "gradient_norm"} <= {*row.values}:
         return None
@@ -240,7 +242,7 @@ def _component(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
     here, other, sign = row.values["objective"], float(values[0]) / problem.n_agents, _sign(own)
     if not other < here - _SETTLED * abs(here):
         return None
-    if len(squares) == 1:
+    if len(shapes) == 1:
         which, column = "the points have", "one column"
     else:
         which, column = f"part {place} of the points has", f"one column of part {place}"

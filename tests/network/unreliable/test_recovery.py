@@ -197,7 +197,7 @@ def test_what_runs_apart_is_said_before(caplog: pytest.LogCaptureFixture) -> Non
     with caplog.at_level(logging.WARNING):
         server = run(do.EFLanding(server=True, step_size=0.01), 1000)
     assert caplog.text == ""
-    assert server.row["consensus_error"] < 1e-12
+    assert server.row.values["consensus_error"] < 1e-12
     with caplog.at_level(logging.WARNING):
         run(do.EFLanding(step_size=0.01), 1)
     assert (
