@@ -51,7 +51,7 @@ def network(W: Any, n_agents: int, seed: int) -> tuple[Any, Labels]:
             graph, labels = tp.named_graph(W)
             weights = {True: tp.directed_weights, False: tp.metropolis_weights}
             return weights[graph.is_directed()](graph), labels
-        case list() | tuple() if any(np.ndim(one) == 2 for one in W):
+        case list() | tuple() if any(np.ndim(one) == 2 or hasattr(one, "nodes") for one in W):
             raise TypeError(_SEVERAL)
     if callable(W) or (not isinstance(W, Csr) and np.ndim(W) == 3):
         raise TypeError(_SEVERAL)
@@ -60,7 +60,8 @@ def network(W: Any, n_agents: int, seed: int) -> tuple[Any, Labels]:
 
 _SEVERAL = (
     "W must be one matrix, a graph or a name; for a network that changes over time give a "
-    "sequence, such as topologies.PeriodicSequence([W0, W1]) or 'link_failures:p=0.2@ring'"
+    "sequence of matrices such as topologies.metropolis_weights(graph): "
+    "topologies.PeriodicSequence([W0, W1]), or 'link_failures:p=0.2@ring'"
 )
 
 

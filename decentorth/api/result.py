@@ -54,6 +54,9 @@ class SitePoints(np.ndarray):
         self.sites = sites
         return self
 
+    def __reduce__(self) -> tuple[type[Self], tuple[Array, tuple[str, ...]]]:
+        return type(self), (np.asarray(self), self.sites)
+
     def __getitem__(self, key: Any) -> Any:
         """The points of a site, or what the array has there."""
         if isinstance(key, str):
@@ -169,7 +172,7 @@ class FinishedRun(Shown):
         try:
             import xarray
         except ImportError:
-            raise ImportError('to_xarray needs xarray: pip install "decentorth[frames]"') from None
+            raise ImportError("to_xarray needs xarray: pip install xarray") from None
         agents = np.array(self.labels or range(self.n_agents))
         sides = tuple([f"axis_{i}" for i in range(self.x.ndim - 1)])
         if self.x.ndim == 3:

@@ -314,7 +314,7 @@ class ParquetTable(Table):
 
     @cached_property
     def _file(self) -> Any:
-        with needing("pyarrow", f"reading {self.path} (Parquet)", "tables"):
+        with needing("pyarrow", f"reading {self.path} (Parquet)"):
             from pyarrow import parquet
         with reading(self.path, " as Parquet"):
             return parquet.ParquetFile(self.path)

@@ -330,6 +330,8 @@ class Outline(NamedTuple):
 class Deferred(NamedTuple):
     """A problem that each rank builds for its own agents, so that no rank holds the data of all.
 
+    It holds functions, so joblib and cloudpickle can send it to other processes, and pickle cannot.
+
     Examples
     --------
     >>> import decentorth as do

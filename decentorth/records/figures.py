@@ -78,7 +78,7 @@ WIDTHS: dict[Width, PaperWidth] = {
 }
 """One and two columns of a paper."""
 
-NEEDED = 'figures need matplotlib: pip install "decentorth[plot]"'
+NEEDED = "figures need matplotlib: pip install matplotlib"
 
 
 def check_matplotlib(otherwise: str = "") -> None:
@@ -253,6 +253,8 @@ def _shown(
         check_metrics(metrics, present)
         return [(name,) for name in metrics]
     found = [tuple(name for name in panel if name in present) for panel in PANELS]
+    if not any(found):
+        check_metrics(["objective"], present)
     return [panel for panel in found if panel] or [("objective",)]
 
 

@@ -153,8 +153,9 @@ class Recording:
         self.recorded = state.k
         self._first = self._first or self.row
         self._history.record(self.row)
-        # every recorder gets the row, also if one of them ends the run
-        endings = [_ends(recorder, self.row) for recorder in self._recorders]
+        # every recorder gets the row, with values of its own, also if one of them ends the run
+        rows = [self.row._replace(values=dict(values)) for _ in self._recorders]
+        endings = [_ends(one, row) for one, row in zip(self._recorders, rows, strict=True)]
         ended = parts.collective.decide(any(endings))
         if self._target <= state.k:
             self._target = next(self._targets, math.inf)

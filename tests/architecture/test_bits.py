@@ -65,6 +65,7 @@ ALLOWED = {
     ("decentorth/problems/common/checks.py", "_matrix", "any"): "validation of one agent's matrix",
     ("decentorth/problems/common/checks.py", "_matrix", "sum"): "validation of one agent's matrix",
     ("decentorth/problems/common/checks.py", "_matrix", "vdot"): "validation of one agent's matrix",
+    ("decentorth/problems/common/checks.py", "_passes", "vdot"): "decides on a closer look only",
     (
         "decentorth/problems/stiefel/matrix_completion.py",
         "MatrixCompletionSettings._completion",
@@ -288,6 +289,16 @@ ALLOWED = {
         "scatter_factors",
         "count_nonzero",
     ): "all data, before their features are divided",
+    (
+        "decentorth/families/generalized/problems/lda.py",
+        "check_within",
+        "any",
+    ): "one matrix of all samples, the same on every rank",
+    (
+        "decentorth/families/generalized/problems/lda.py",
+        "check_within",
+        "count_nonzero",
+    ): "one matrix of all samples, the same on every rank",
     (
         "decentorth/families/generalized/problems/lda.py",
         "LDASettings.features.build",

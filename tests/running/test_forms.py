@@ -56,6 +56,13 @@ def test_a_graph_gets_metropolis_weights_and_its_nodes_stay_labels() -> None:
     np.testing.assert_array_equal([text.get_position() for text in axes.texts], places)
 
 
+class OtherGraph:
+    """A graph of another library, as igraph's."""
+
+    def to_networkx(self) -> Any:
+        return CITIES
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -66,6 +73,8 @@ def test_a_graph_gets_metropolis_weights_and_its_nodes_stay_labels() -> None:
             "give step_size and penalty as numbers, and rounds without chebyshev",
         ),
         ((PROBLEM, "drfgt", lambda k: np.eye(6)), "topologies.PeriodicSequence([W0, W1])"),
+        ((PROBLEM, "drfgt", [CITIES, CITIES]), "topologies.PeriodicSequence([W0, W1])"),
+        ((PROBLEM, "drfgt", OtherGraph()), "got one of tests: give graph.to_networkx()"),
         ((PROBLEM, "drfgt", CITIES.to_directed()), "this graph is directed: take push_pull"),
         (("pca", "drfgt", "ring"), "the problem must be an object such as do.problems."),
         ((PROBLEM, 3, "ring"), "a name such as 'drfgt' or 'drfgt:penalty=10', got 3"),

@@ -42,6 +42,7 @@ def serve(
     work: Callable[[list[str], Communicator], int],
     *,
     name: str,
+    failed: Errors = (MemoryError,),
 ) -> int:
     """Run the command with these arguments and return the exit code.
 
@@ -56,6 +57,8 @@ def serve(
         KeyboardInterrupt that it raises may carry a message on what is left.
     name
         The first word of error messages.
+    failed
+        Faults, perhaps of this rank alone, whose message is the whole answer.
     """
     _mpienv.prepare_command()
     root = _mpienv.rank() == 0
@@ -72,7 +75,7 @@ def serve(
             raise InputError(str(error)) from None
         return work(words, communicator)
 
-    return framed(served, name)
+    return framed(served, name, failed=failed)
 
 
 def alone(

@@ -209,8 +209,8 @@ def compare(
     networks
         Names or models of networks whose wall time is modelled; by default "lan".
     workers
-        The number of parallel processes; more than one need joblib (``pip install
-        "decentorth[workers]"``). On MPI ranks the runs follow each other, each over all ranks.
+        The number of parallel processes; more than one need joblib. On MPI ranks the runs
+        follow each other, each over all ranks.
     extending
         A comparison on the same problems, to which the methods are added; it has the rules and the
         networks.

@@ -40,6 +40,10 @@ from .gevp import GEVP, PooledGEVP
 
 Classes = NDArray[Any]
 """The class of each sample, a number or a text."""
+_SINGULAR = 1e-13
+"""The share of the largest eigenvalue of correlations up to which one may be a rounding error."""
+_ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
+"""The share of a feature's means up to which its deviation may be a rounding error."""
 
 
 def scatters(samples: Array, classes: Classes) -> tuple[Array, Array]:
@@ -114,7 +118,33 @@ def agent_scatters(
     trace = float(total(within, 1, np.trace, collective.fold)[0]) / n_agents
     for own in within:
         own[np.diag_indices(d)] += ridge * trace / d
+    pooled = total(within, d * d, np.ravel, collective.fold).reshape(d, d) / n_agents
+    check_within(pooled, np.abs(means).max(-2))
     return between, within
+
+
+def check_within(within: Array, size: Array) -> None:
+    """Raise ValueError unless samples vary within their classes in every direction.
+
+    ``within`` is S_w, ``(d, d)``, with its ridge; ``size`` the largest mean of each feature.
+    """
+    d, deviation = len(within), np.sqrt(np.diagonal(within))
+    varies = deviation > _ROUNDING * size
+    if not varies.any():
+        raise ValueError(
+            "all samples of a class are equal, so every direction between the means of the classes "
+            "separates them, and no ridge= helps: give samples that vary within their classes"
+        )
+    known = np.where(varies, deviation, np.inf)
+    with one_thread():
+        values = np.linalg.eigvalsh(within / known / known[:, None])
+    found = np.count_nonzero(values > _SINGULAR * values[-1])
+    if found < d:
+        raise ValueError(
+            f"within their classes the samples vary in only {found} of {d} directions: give "
+            "ridge=1e-2, or leave out features that are constant in each class or follow from "
+            "others"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,6 +292,7 @@ class LDASettings(Divided):
         between, within = scatters(samples, classes)
         n = len(within)
         whole = within + self.ridge * (np.trace(within) / n) * np.eye(n)
+        check_within(whole, np.abs(samples).max(-2))
         return GEVP(between, whole, rank).with_units(units)
 
 
