@@ -65,6 +65,7 @@ ALLOWED = {
     ("decentorth/problems/common/checks.py", "_matrix", "any"): "validation of one agent's matrix",
     ("decentorth/problems/common/checks.py", "_matrix", "sum"): "validation of one agent's matrix",
     ("decentorth/problems/common/checks.py", "_matrix", "vdot"): "validation of one agent's matrix",
+    ("decentorth/problems/common/checks.py", "_passes", "vdot"): "decides on a closer look only",
     (
         "decentorth/problems/stiefel/matrix_completion.py",
         "MatrixCompletionSettings._completion",
@@ -247,11 +248,6 @@ ALLOWED = {
         "any",
     ): "the diagonal of E, which all agents share",
     (
-        "decentorth/problems/features/split.py",
-        "SplitPencil._blocks_inverted",
-        "LinAlgError",
-    ): "validation: ends the run",
-    (
         "decentorth/families/j_orthogonal/sets/j_orthogonal.py",
         "JOrthogonal.retract",
         "LinAlgError",
@@ -261,11 +257,6 @@ ALLOWED = {
         "SplitPencil._starts",
         "accumulate",
     ): "numbers of features",
-    (
-        "decentorth/problems/features/split.py",
-        "SplitPencil.prepare",
-        "LinAlgError",
-    ): "validation: ends the run",
     (
         "decentorth/problems/features/split.py",
         "SplitPencil.error",
@@ -301,6 +292,16 @@ ALLOWED = {
         "scatter_factors",
         "count_nonzero",
     ): "all data, before their features are divided",
+    (
+        "decentorth/families/generalized/problems/lda.py",
+        "check_within",
+        "any",
+    ): "one matrix of all samples, the same on every rank",
+    (
+        "decentorth/families/generalized/problems/lda.py",
+        "check_within",
+        "count_nonzero",
+    ): "one matrix of all samples, the same on every rank",
     (
         "decentorth/families/generalized/problems/lda.py",
         "LDASettings.features.build",

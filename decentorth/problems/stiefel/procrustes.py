@@ -7,7 +7,6 @@ writes ||x^T A_i^T - B_i||); Euclidean gradient G_i(x) = 2 A_i^T (A_i x - B_i^T)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from ...settings import Count, Positive, Share
 from ..base import Deferred, Loadable, Outline, on_each_rank, stream
 from ..common.checks import AgentArrays, matrices, samples
 from ..common.division import Shuffling, Sourced, even_counts
+from ..common.once import Once
 from ..common.pooled import with_spectrum
 from ..common.squares import SquaresProblem, gram_numbers
 
@@ -158,7 +158,7 @@ class ProcrustesSettings(Sourced):
     def _from_files(self, n_agents: int, seed: int) -> Deferred:
         from ...data import Columns, partition, resolve
 
-        @cache
+        @Once
         def files() -> tuple[Any, Any]:
             data = resolve(str(self.data), Columns(keep_sparse=True))
             targets = resolve(str(self.targets))
