@@ -44,6 +44,7 @@ PROBLEMS: dict[str, Callable[[Any], Any]] = {
     "SparsePCA": lambda A: problems.SparsePCA(A, 3, 0.1),
     "L1PCA": lambda A: problems.L1PCA(A, 3),
     "RobustPCA": lambda A: problems.RobustPCA(A, 3, 0.5, 0.1),
+    "SparseCCA": lambda A: problems.SparseCCA(A, [2.0 * a for a in A], 3, 0.1),
     "dictionary": problems.OrthogonalDictionaryLearning,
     "subspace": lambda A: problems.RobustSubspaceRecovery(A, 17),
 }

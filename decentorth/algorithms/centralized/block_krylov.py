@@ -28,6 +28,7 @@ from typing import Annotated, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from ...numerics.ordered_sums import norms
 from ...protocols import Array, Eigenproblem, Network, Problem, Stop, Streams
 from ...protocols.sets import Riemannian
 from ...settings import Count, Range
@@ -43,10 +44,9 @@ ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
 
 
 class Carried(NamedTuple):
-    """What is known at the point of an iteration."""
+    """The gradient -C x at the point of an iteration, ``(1, d, r)``."""
 
     gradient: Array
-    """``(1, d, r)``: -C x."""
 
 
 class BlockKrylovState(NamedTuple):
@@ -166,10 +166,8 @@ def _at(state: State, x: Array, image: Array) -> State:
     """The state at the point x ``(d, r)``, with the image C x."""
     T = x.T @ image
     size = np.abs(np.linalg.eigvalsh(0.5 * (T + T.T))).max(-1)
-    residual = np.linalg.norm((image - x @ T) / (size or 1.0))
+    residual = norms((image - x @ T)[None]) / (size or 1.0)
     gradient = np.ascontiguousarray(-image)[None]
     return state._replace(
-        x=np.ascontiguousarray(x)[None],
-        point=Carried(gradient),
-        residual=np.array([residual]),
+        x=np.ascontiguousarray(x)[None], point=Carried(gradient), residual=residual
     )

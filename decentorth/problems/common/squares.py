@@ -23,7 +23,7 @@ from ...numerics.threads import one_thread
 from ...protocols import Array, Index
 from ..base import AgentProblem, C, Selection, as_selection, held, selected
 from .checks import Rows
-from .sparse_rows import SparseRows
+from .sparse_rows import SparseRows, below
 
 Targets = Sequence[Array] | None
 Table = tuple[Rows, Array | None, float]
@@ -297,9 +297,9 @@ def _taken(parts: Sequence[_Part], wanted: Index, local: Selection) -> list[_Par
 class SquaresProblem(AgentProblem[C]):
     """f_i(x) = w_i ||A_i x - B_i||_F^2, with its gradient, its Lipschitz constants and its mean.
 
-    The rows A_i are ``(m_i, d)``, arrays or `SparseRows`. Agents that keep Gram matrices only reference them. The
-    targets B_i are ``(m_i, r)``, or None for zero. The weights w_i, ``(n,)``, are all of one
-    sign.
+    The rows A_i are ``(m_i, d)``, arrays or `SparseRows`. Agents that keep Gram matrices only
+    reference them. The targets B_i are ``(m_i, r)``, or None for zero. The weights w_i, ``(n,)``,
+    are all of one sign.
     """
 
     def __init__(
@@ -396,10 +396,7 @@ class SquaresProblem(AgentProblem[C]):
         scales = [math.sqrt(0.5 * abs(own) / self.n_local) for own in twice]
 
         def joined(tables: Sequence[Any]) -> list[Any]:
-            scaled = [scale * table for scale, table in zip(scales, tables, strict=True)]
-            if any(isinstance(table, SparseRows) for table in scaled):
-                return [SparseRows.joined(scaled)]
-            return [np.concatenate(scaled)]
+            return [below([scale * table for scale, table in zip(scales, tables, strict=True)])]
 
         known = None if targets[0] is None else joined(targets)
         with one_thread():
