@@ -291,7 +291,8 @@ class MatrixFile:
 
 def load_matrix(path: PathLike) -> Array:
     """``(m, d)``: the whole matrix at ``path``, see `MatrixFile.matrix`."""
-    return MatrixFile(path).matrix()
+    dense: Array = MatrixFile(path).matrix()
+    return dense
 
 
 def load_labels(path: PathLike) -> Labels:

@@ -117,7 +117,7 @@ class SparseRows:
 
     __rmul__ = __mul__
 
-    def __imul__(self, factor: float) -> Self:
+    def __imul__(self, factor: Array | float) -> Self:
         """These rows times a number; the arrays from which they were made stay as they are."""
         scaled = self * factor
         self.stored, self.left = scaled.stored, scaled.left
@@ -164,7 +164,7 @@ class SparseRows:
         """``(m,)``: the sum of the squares of each row."""
         return self._squares(self._rows, self.left, self.right, self.shape[1])
 
-    def _squares(self, places: Index, own: Array, other: Array, length: int) -> Array:
+    def _squares(self, places: Any, own: Array, other: Array, length: int) -> Array:
         """The sums of squares of the lines, rows or columns, that ``places`` numbers for the stored
         entries.
 
@@ -172,12 +172,14 @@ class SparseRows:
         """
         least = len(own)
         low = (self.left[self._rows] * self.right[self.stored.indices]).sum(-1)
-        seen = np.bincount(places, (self.stored.data - low) ** 2, least)
+        seen: Any = np.bincount(places, (self.stored.data - low) ** 2, least)
         if not self.right.size:
             return seen
         whole = ((own @ (other.T @ other)) * own).sum(-1)
         unseen = np.maximum(whole - np.bincount(places, low * low, least), 0.0)
-        return np.where(np.bincount(places, minlength=least) == length, seen, seen + unseen)
+        full = np.bincount(places, minlength=least) == length
+        squares: Array = seen + np.where(full, 0.0, unseen)
+        return squares
 
     def largest(self) -> float:
         """The largest eigenvalue of A^T A, or a close bound on it."""
@@ -232,7 +234,7 @@ class Transposed:
         return np.ascontiguousarray((self._rows @ x.T).T)
 
 
-def below(tables: Sequence[Array | SparseRows]) -> Array | SparseRows:
+def below(tables: Sequence[Any]) -> Array | SparseRows:
     """Tables with the same columns, one below the other; sparse rows if one of them is."""
     if not any(isinstance(one, SparseRows) for one in tables):
         return np.concatenate(tables)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
@@ -262,7 +262,8 @@ class PCASettings(OneView, Centred):
         source = self._source(1, seed)
 
         def build() -> SplitPCA:
-            (whole,) = self._prepared(source.read(slice(0, 1))[0], HERE)
+            read: list[Any] = self._prepared(source.read(slice(0, 1))[0], HERE)
+            (whole,) = read
             if isinstance(whole, SparseRows):
                 whole = whole.dense()
             return SplitPCA(by_features(whole, n_agents), self.rank).with_units(source.units)
