@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..families.nonsmooth.algorithms import *  # noqa: F403
     from .centralized.block_krylov import BlockKrylov as BlockKrylov
     from .centralized.conjugate_gradients import ConjugateGradients as ConjugateGradients
+    from .centralized.direct import Direct as Direct
     from .centralized.landing import Landing as Landing
     from .centralized.lbfgs import LBFGS as LBFGS
     from .centralized.pcal import PCAL as PCAL

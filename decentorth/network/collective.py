@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -63,10 +63,10 @@ class AgentCollective:
         parts = np.split(self.fold(int(cuts[-1]), add), cuts[:-1])
         return tuple(part.reshape(x.shape[1:]) for x, part in zip(per_agent, parts, strict=True))
 
-    def each(self, size: int, term: Callable[[int], Array]) -> Array:
+    def each(self, size: int, terms: Iterable[Array]) -> Array:
         def add(total: Array) -> None:
-            for agent in range(self.own.start, self.own.stop):
-                add_agents(term(agent).reshape(1, size), total)
+            for term in terms:
+                total += term
 
         return self.fold(size, add)
 

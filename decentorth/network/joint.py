@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -75,15 +75,26 @@ class JointAgent:
 
 
 class TreeCollective(AgentCollective):
-    """Sums over all agents along the edges of their network, where they are counted."""
+    """Sums over all agents along the edges of their network, where they are counted.
 
-    def __init__(self, network: Network) -> None:
+    Parameters
+    ----------
+    network
+        The network of all agents.
+    add
+        From the agents' numbers, ``(n_local, k)``, to their sums ``(k,)``: by default
+        `Network.total`; `Network.column_sums` before a run, on networks of every kind.
+    """
+
+    def __init__(self, network: Network, add: Callable[[Array], Array] | None = None) -> None:
         super().__init__(network.communicator, network.bounds, network.column_sums)
-        self._network = network
+        self._add = add or (lambda values: network.total(values)[0][0])
 
     def sum(self, *per_agent: Array) -> tuple[Array, ...]:
-        return tuple([total[0] for total in self._network.total(*per_agent)])
+        flat = [x.reshape(len(x), -1) for x in per_agent]
+        ends = np.cumsum([x.shape[1] for x in flat])
+        sums = np.split(self._add(np.concatenate(flat, axis=1)), ends[:-1])
+        return tuple(part.reshape(x.shape[1:]) for x, part in zip(per_agent, sums, strict=True))
 
-    def each(self, size: int, term: Callable[[int], Array]) -> Array:
-        agents = range(self.own.start, self.own.stop)
-        return self.sum(np.stack([term(agent).reshape(size) for agent in agents]))[0]
+    def each(self, size: int, terms: Iterable[Array]) -> Array:
+        return self._add(np.stack([term.reshape(size) for term in terms]))

@@ -359,6 +359,9 @@ class Deferred(NamedTuple):
     """Of a problem of random samples, the sizes of the data for which they stand."""
     sites: tuple[str, ...] = ()
     """The names of all agents' sites, if they have names."""
+    private: bool = False
+    """True for samples of sites: whatever is derived from them goes along the edges of the network,
+    counted."""
 
     def __repr__(self) -> str:
         return f"Deferred(n_agents={self.n_agents}, sites={self.sites})"
@@ -523,7 +526,7 @@ class Loadable:
 
         arguments = {"n_agents": len(given), **more}
         build = cls._builder(found.read, wanted, settings, arguments, lambda: naming(every))
-        return Deferred(len(given), build, outline, found.open, sites=names)
+        return Deferred(len(given), build, outline, found.open, sites=names, private=True)
 
     @classmethod
     def _builder(

@@ -176,19 +176,17 @@ class SpreadProblem(AgentProblem[Any]):
     @property
     def optimal_value(self) -> float | None:  # type: ignore[override]
         """The least value, where it is known."""
-        return self.base.optimal_value  # type: ignore[no-any-return]
+        least: float | None = self.base.optimal_value
+        return least
 
     @cached_property
     def _counts(self) -> Index:
         """``(n,)``: the numbers of samples of all blocks."""
-        first, n = self.base.agents.start, self.base.n_agents
-
-        def own(block: int) -> Array:
-            counts = np.zeros(n)
-            counts[block] = self.base.n_samples[block - first]
-            return counts
-
-        return self._collective.each(n, own).astype(np.int64)
+        base = self.base
+        blocks = np.arange(base.n_agents)
+        each = zip(blocks[base.agents], base.n_samples, strict=True)
+        terms = (np.where(blocks == block, float(count), 0.0) for block, count in each)
+        return self._collective.each(base.n_agents, terms).astype(np.int64)
 
     @property
     def n_samples(self) -> Index:
@@ -232,12 +230,10 @@ class SpreadProblem(AgentProblem[Any]):
     def _mean_matrix(self, name: str) -> Array:
         """``(1, d, d)``: the mean of the matrices of the blocks' method ``name``, of which a rank
         holds one at a time."""
-        d = self.shape[0]
-
-        def of(block: int) -> Array:
-            return packed(methodcaller(name)(self.base.restrict(slice(block, block + 1))))
-
-        total = self._collective.each(d * (d + 1) // 2, of)
+        d, own = self.shape[0], self.base.agents
+        blocks = (self.base.restrict(slice(i, i + 1)) for i in range(own.start, own.stop))
+        terms = (packed(methodcaller(name)(block))[0] for block in blocks)
+        total = self._collective.each(d * (d + 1) // 2, terms)
         return unpacked(total / self.base.n_agents, d)[None]
 
     def _mean_on(

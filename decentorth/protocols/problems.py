@@ -105,6 +105,31 @@ class HessianProducts(Protocol):
 
 
 @runtime_checkable
+class Moments(Protocol):
+    """A problem that depends on the data through a few sums over the agents."""
+
+    @property
+    def n_moments(self) -> int:
+        """The number of these sums."""
+
+    def agent_moments(self) -> Array:
+        """The numbers of each agent, ``(n_local, n_moments)``, whose sums over all agents determine
+        the mean objective."""
+
+    def from_moments(self, sums: Array) -> Any:
+        """The mean of all agents' objectives as the problem of one agent, from the sums
+        ``(k,)``."""
+
+
+@runtime_checkable
+class Solvable(Protocol):
+    """A problem whose minimiser linear algebra finds."""
+
+    def answer(self) -> Array:
+        """The minimiser of a single agent's problem, ``shape``."""
+
+
+@runtime_checkable
 class Sampled(Protocol):
     """A problem whose f_i is a mean over samples, so that a few of them give an unbiased
     gradient."""

@@ -75,6 +75,11 @@ def loaded_pca(rows: tuple[int, ...], d: int, r: int) -> Any:
     return PCA.from_loader(lambda i: decaying(i, rows[i], d), len(rows), r)
 
 
+def sites_pca(rows: tuple[int, ...], d: int, r: int) -> Any:
+    sites = {f"site{i}": 3.0 + decaying(i, m, d) for i, m in enumerate(rows)}
+    return PCA.from_sites(sites, r, center=True, scale=True)
+
+
 def sparse(agent: int, m: int, d: int) -> Any:
     """An agent's samples with many zeros, as a sparse matrix, of every third agent as an array."""
     samples = np.where(draw(agent, m, d, 4) > 1.0, decaying(agent, m, d), 0.0)
@@ -461,6 +466,8 @@ CASES: dict[str, Case] = {
     ),
     "sums-rsm": Case(rsr, UNEVEN, (20, 4), ring, do.algorithms.RSM()),
     "sums-rssm": Case(odl, EVEN, (12, 12), random_graph, do.algorithms.RSSM()),
+    "sums-direct": Case(sites_pca, UNEVEN, (50, 5), random_graph, do.algorithms.Direct()),
+    "sums-moments": Case(procrustes, UNEVEN, (50, 20), ring, do.ConjugateGradients()),
     "tall-cdadt": Case(cca, (100,) * 10, (300, 10), ring, do.CDADT(), iterations=12, recorded=6),
     "tall-drgta": Case(
         pca,

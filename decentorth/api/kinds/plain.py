@@ -20,6 +20,7 @@ from topologies.words import ranges
 from ...display import Shown
 from ...network import Network, connect
 from ...network.collective import AgentCollective
+from ...network.joint import TreeCollective
 from ...numerics.random_streams import CounterStreams
 from ...numerics.threads import one_thread
 from ...problems import Deferred, GradientCheck
@@ -142,7 +143,7 @@ class Run(Shown):
         """The part of the problem that this process has."""
         own: Any
         if isinstance(problem, Deferred):
-            own = problem.build(self.network.agents, self.collective)
+            own = problem.build(self.network.agents, self._pool(problem))
             if problem.sites:
                 own.sites = problem.sites
         else:
@@ -152,6 +153,13 @@ class Run(Shown):
     def _complete(self, own: Problem[Any]) -> None:
         """Compute what needs the data of all agents."""
         own.prepare(self.collective)
+
+    def _pool(self, problem: Deferred) -> AgentCollective:
+        """The sums over all agents with which the problem is built: of the samples of sites along
+        the edges of the network, counted."""
+        if problem.private:
+            return TreeCollective(self.network, self.network.column_sums)
+        return self.collective
 
     def _check_problem(self, problem: Problem[object]) -> None:
         """Raise a TypeError for a problem that this kind of run cannot have."""

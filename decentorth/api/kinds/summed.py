@@ -3,16 +3,18 @@ of all of them."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ...network import Network
-from ...network.collective import ReplicaCollective
+from ...network.collective import AgentCollective, ReplicaCollective
 from ...network.joint import JointAgent, TreeCollective
 from ...numerics.random_streams import CounterStreams
-from ...problems.spread import mean_of
-from ...protocols import Problem
+from ...problems.common.pooled import HERE
+from ...problems.spread import FEW, SpreadProblem, mean_of
+from ...protocols import Declared, Moments, Problem, Solvable
 from ...running.loop import Outcome
 from ...running.parts import Parts
 from .. import capabilities
@@ -49,10 +51,38 @@ class Summed(Run):
         capabilities.check_sums(name, network, arrives=given.channel is None)
         return network
 
+    def _pool(self, problem: Any) -> AgentCollective:
+        """The sums of the set-up are counted, too."""
+        return TreeCollective(self.network, self.network.column_sums)
+
     def _seen(self, own: Any) -> Problem[Any]:
-        seen = mean_of(own, TreeCollective(self.network), by_messages=True)
-        self.joint = JointAgent(self.network, seen)
-        return seen
+        """The mean of all agents' objectives: from its moments, at home, or by sums at every
+        point."""
+        if not isinstance(own, Moments) or not self._by_moments(own):
+            seen = mean_of(own, TreeCollective(self.network), by_messages=True)
+            self.joint = JointAgent(self.network, seen)
+            return seen
+        numbers = own.agent_moments()
+        if numbers.size:
+            numbers = self.network.total(numbers)[0]
+        self.joint = JointAgent(self.network)
+        pooled: Problem[Any] = own.from_moments(numbers[0])
+        return pooled
+
+    def _by_moments(self, own: Any) -> bool:
+        """True if the method needs nothing else, or if the moments have no closed answer and are
+        few."""
+        if Declared.of(self.arguments.method).by_moments:
+            return True
+        few = own.n_moments <= FEW * math.prod(own.shape)
+        return few and not isinstance(own, Solvable)
+
+    def _complete(self, own: Problem[Any]) -> None:
+        """The answer comes from the moments, where they are known."""
+        if isinstance(self.seen, SpreadProblem):
+            own.prepare(self.collective)
+        else:
+            self.seen.prepare(HERE)
 
     @property
     def parts(self) -> Parts:
@@ -75,7 +105,6 @@ class SummedParts(Parts):
 
     def completed(self, state: Any) -> Any:
         state = super().completed(state)
-        if "point" in state._fields:
-            mean: Any = self.problem
-            mean.learn(state.x, state.point.gradient)
+        if "point" in state._fields and isinstance(self.problem, SpreadProblem):
+            self.problem.learn(state.x, state.point.gradient)
         return state

@@ -243,7 +243,8 @@ class SampleSource(ABC):
             size = size._replace(copies=copies, beside=self.beside, wanted=self.wanted)
             return size._replace(stored=self.stored)
 
-        return Deferred(self.n_agents, built, sizes, self.open, sites=self.sites)
+        private = bool(self.sites)
+        return Deferred(self.n_agents, built, sizes, self.open, sites=self.sites, private=private)
 
     # Generated samples are in no file.
     def open(self, agents: slice, collective: Collective) -> None:  # noqa: B027

@@ -19,6 +19,7 @@ from ...numerics.ordered_sums import add_agents, sums
 from ...numerics.threads import one_thread
 from ...protocols import Array, Collective
 from .checks import Rows
+from .moments import packed, unpacked
 from .sparse_rows import SparseRows
 
 T = TypeVar("T")
@@ -48,6 +49,14 @@ class _Here:
 
     fold = staticmethod(here)
     together = staticmethod(contextlib.nullcontext)
+
+    @staticmethod
+    def each(size: int, terms: Iterable[Array]) -> Array:
+        """`Collective.each`."""
+        total = np.zeros(size)
+        for term in terms:
+            total += term
+        return total
 
     @staticmethod
     def everyone(data: bytes) -> list[bytes]:
@@ -80,25 +89,29 @@ def triangle(A: Sequence[Rows], fold: Fold) -> Array:
     return fold(d * d, add).reshape(d, d)
 
 
-def total(items: Iterable[T], size: int, of: Callable[[T], Array | float], fold: Fold) -> Array:
-    """Return the sum of ``of(item)`` over the items of all agents, ``(size,)``."""
+def total(
+    items: Iterable[T], size: int, of: Callable[[T], Array | float], collective: Collective
+) -> Array:
+    """Return the sum of ``of(item)`` over the items of all agents, one of each, ``(size,)``."""
+    return collective.each(size, (np.asarray(of(item), dtype=np.float64) for item in items))
 
-    def add(out: Array) -> None:
-        for item in items:
-            out += of(item)
 
-    return fold(size, add)
+def symmetric_total(
+    items: Iterable[T], d: int, of: Callable[[T], Array], collective: Collective
+) -> Array:
+    """``(d, d)``: the sum of symmetric matrices ``of(item)``, of which a triangle is added."""
+    numbers = d * (d + 1) // 2
+    return unpacked(total(items, numbers, lambda one: packed(of(one)[None])[0], collective), d)
 
 
 def gram(A: Sequence[Rows], collective: Collective) -> Array:
     """``(d, d)``: sum_i A_i^T A_i."""
-    d = A[0].shape[1]
-    return total(A, d * d, lambda a: (a.T @ a).reshape(-1), collective.fold).reshape(d, d)
+    return symmetric_total(A, A[0].shape[1], lambda a: a.T @ a, collective)
 
 
 def rows(A: Sequence[Rows], collective: Collective) -> int:
     """The number of rows of all agents."""
-    return int(total(A, 1, lambda a: np.shape(a)[0], collective.fold)[0])
+    return int(total(A, 1, lambda a: np.shape(a)[0], collective)[0])
 
 
 class Units(NamedTuple):
@@ -165,8 +178,8 @@ def units(
     names: Sequence[str] = (),
     near: Array | None = None,
 ) -> Units:
-    """The common units of the rows of all agents, by three sums over them, one less without
-    ``scale``, and with ``near``.
+    """The common units of the rows of all agents, by two sums over them: about 0, then about rough
+    means, from which the squares lose no digits; by one with ``near`` and without ``scale``.
 
     Parameters
     ----------
@@ -204,16 +217,22 @@ def units(
         count, present, totals = found[0], found[1 : d + 1], found[d + 1 :]
         refuse_columns(present == 0.0, "is empty at every site", names)
         rough = Units(start, np.zeros(d), np.ones(d), missing_cells(A, collective))
-        rest = totals / present
-        if near is None:
-            rough = rough._replace(mean=rest)
-            rest = added(lambda a: np.ones(len(a)) @ rough.around(a)) / present
+        rest, squares = totals / present, None
+        if near is None or scale:
+            rough = rough._replace(mean=start + rest)
+            rest, squares = np.split(added(lambda a: _powers(rough.around(a))), 2)
+            rest = rest / present
         mean = rough.mean + rest
         exact = rough._replace(mean=mean, rest=rest - (mean - rough.mean))
-        if not scale:
+        if not scale or squares is None:
             return exact
-        deviation = np.sqrt(added(lambda a: column_squares(exact.around(a))) / count)
+        deviation = np.sqrt(np.maximum(squares - present * rest * rest, 0.0) / count)
     return exact._replace(scale=deviation)
+
+
+def _powers(around: Rows) -> Array:
+    """The sums and the sums of squares of the columns, one behind the other."""
+    return np.concatenate((np.ones(np.shape(around)[0]) @ around, column_squares(around)))
 
 
 def missing_cells(A: Sequence[Rows], collective: Collective) -> tuple[int, ...]:
@@ -321,7 +340,7 @@ def squares(A: Sequence[Rows], collective: Collective) -> float:
             return sums(a.column_squares()[None])
         return sums(a[None] * a)
 
-    return float(total(A, 1, of, collective.fold)[0])
+    return float(total(A, 1, of, collective)[0])
 
 
 def normalized(A: Sequence[Any], collective: Collective) -> list[Any]:
@@ -346,10 +365,14 @@ def with_spectrum(
     return [a @ change for a in A]
 
 
-def mean_squares(A: Sequence[Array], collective: Collective) -> Array:
-    """``(d,)``: the mean square of each column over all rows."""
-    d = A[0].shape[1]
-    return total(A, d, column_squares, collective.fold) / rows(A, collective)
+def mean_squares(A: Sequence[Array], collective: Collective) -> tuple[int, Array]:
+    """The number of all rows, and ``(d,)``: the mean square of each column over them."""
+
+    def own(a: Array) -> Array:
+        return np.append(column_squares(a), len(a))
+
+    *squares, count = total(A, A[0].shape[1] + 1, own, collective).tolist()
+    return int(count), np.array(squares) / count
 
 
 def whitening(A: Sequence[Array], components: int | None, collective: Collective) -> Array:

@@ -23,6 +23,7 @@ from ...numerics.threads import one_thread
 from ...protocols import Array, Index
 from ..base import AgentProblem, C, Selection, as_selection, held, selected
 from .checks import Rows
+from .moments import packed, unpacked
 from .sparse_rows import SparseRows, below
 
 Targets = Sequence[Array] | None
@@ -312,6 +313,7 @@ class SquaresProblem(AgentProblem[C]):
         first_agent: int,
     ) -> None:
         super().__init__(*held(rows, n_agents, first_agent), constraint)
+        self._targets = targets is not None
         with one_thread():  # the bits of A_i^T A_i depend on the number of BLAS threads
             self._parts = _forms(rows, targets, weights)
 
@@ -376,6 +378,35 @@ class SquaresProblem(AgentProblem[C]):
     def hessian_product(self, x: Array, v: Array) -> Array:
         """``(n_local, d, r)``: 2 w_i A_i^T A_i v_i, for every x."""
         return self._each(lambda form, v: form.product(v), v)
+
+    @property
+    def n_moments(self) -> int:
+        """The numbers of each agent in `agent_moments`."""
+        d, *_ = self.shape
+        beside = math.prod(self.shape) + 1 if self._targets else 0
+        return d * (d + 1) // 2 + beside
+
+    def agent_moments(self) -> Array:
+        """``(n_local, k)``: the triangle of 2 w_i A_i^T A_i; with targets also 2 w_i A_i^T B_i and
+        w_i ||B_i||^2, minus the gradient and the value at 0."""
+        triangle = packed(self.hessian())
+        if not self._targets:
+            return triangle
+        zero = np.zeros((self.n_local, *self.shape))
+        k, c = -self.gradient(zero), self.value(zero)
+        return np.concatenate((triangle, k.reshape(len(k), -1), c[:, None]), axis=1)
+
+    def from_moments(self, sums: Array) -> Self:
+        """The mean of all agents' objectives as the problem of one agent."""
+        d, alone = self.shape[0], self._copied()
+        mean, size = sums / self.n_agents, d * (d + 1) // 2
+        h, k, c = unpacked(mean[:size], d)[None], None, np.zeros(1)
+        if self._targets:
+            k, c = mean[size:-1].reshape(1, *self.shape), mean[-1:]
+        alone.n_agents, alone.agents = 1, slice(0, 1)
+        alone._blocks = None
+        alone._parts = [(None, _Gram(h, k, c, (), None, np.ones((1, 1, 1))))]
+        return alone
 
     def weighted_rows(self) -> list[Rows]:
         """The matrices sqrt(2 |w_i|) A_i of the agents, as copies."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
+import scipy.linalg
 
 from ...protocols import Array, Collective
 from ...sets import Stiefel
@@ -24,7 +25,7 @@ from ..base import Deferred, Loadable, Outline, stream
 from ..common import division
 from ..common.checks import AgentArrays, samples
 from ..common.division import Centred, OneView, Part
-from ..common.pooled import HERE, triangle, with_spectrum
+from ..common.pooled import HERE, symmetric_total, triangle, with_spectrum
 from ..common.pooled import rows as number_of_rows
 from ..common.sparse_rows import SparseRows
 from ..common.squares import SquaresProblem, gram_numbers
@@ -132,6 +133,12 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         product = self.gradient(x)
         return np.negative(product, out=product)
 
+    def answer(self) -> Array:
+        """The leading eigenvectors of a single agent's C, ``(d, r)``."""
+        d, r = self.shape
+        vectors = scipy.linalg.eigh(-self.hessian()[0], subset_by_index=(d - r, d - 1))[1]
+        return np.ascontiguousarray(vectors[:, ::-1])
+
     def prepare(self, collective: Collective) -> None:
         """Compute the answer: the top-r eigenvectors of the pooled C, summed in agent order.
 
@@ -143,12 +150,8 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         if d > _LARGEST_OPTIMUM:
             return
 
-        def add(total: Array) -> None:
-            for _, part in self.blocks():
-                for h in part.hessian():
-                    total -= h.reshape(-1)
-
-        values, vectors = np.linalg.eigh(collective.fold(d * d, add).reshape(d, d))
+        each = (h for _, part in self.blocks() for h in part.hessian())
+        values, vectors = np.linalg.eigh(-symmetric_total(each, d, np.asarray, collective))
         values, vectors = values[::-1], vectors[:, ::-1]
         if r < d and values[r - 1] < _SMALL * values[0]:
             _, values, rows = np.linalg.svd(triangle(self.weighted_rows(), collective.fold))

@@ -86,7 +86,7 @@ def class_means(
 
     with one_thread():  # the bits of products depend on the number of BLAS threads
         pairs = zip(samples, numbers, strict=True)
-        found = total(pairs, k * (d + 1), sums_of, collective.fold).reshape(k, d + 1)
+        found = total(pairs, k * (d + 1), sums_of, collective).reshape(k, d + 1)
     return found[:, 0].copy(), found[:, 1:] / found[:, :1]
 
 
@@ -111,7 +111,7 @@ def agent_scatters(
         apart = [away[own] for own in numbers]
         around = [a - means[own] for a, own in zip(samples, numbers, strict=True)]
         between, within = [[weight * (a.T @ a) for a in part] for part in (apart, around)]
-    trace = float(total(within, 1, np.trace, collective.fold)[0]) / n_agents
+    trace = float(total(within, 1, np.trace, collective)[0]) / n_agents
     for own in within:
         own[np.diag_indices(d)] += ridge * trace / d
     return between, within
