@@ -23,7 +23,7 @@ from ...sets import Stiefel
 from ...settings import Count, NotNegative, Positive, Share
 from ..base import Deferred, Loadable, Outline, stream
 from ..common import division
-from ..common.checks import AgentArrays, samples
+from ..common.checks import SparseOrArrays, samples
 from ..common.division import Centred, OneView, Part
 from ..common.pooled import HERE, symmetric_total, triangle, with_spectrum
 from ..common.pooled import rows as number_of_rows
@@ -97,7 +97,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
 
     def __init__(
         self,
-        A: AgentArrays,
+        A: SparseOrArrays,
         rank: int,
         *,
         weights: Weights = "samples",

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from decentorth.problems.base import Outline
-from decentorth.problems.common.checks import AgentArrays, Rows, samples
+from decentorth.problems.common.checks import Rows, SparseOrArrays, samples
 from decentorth.problems.common.division import Part
 from decentorth.problems.common.sparse_rows import SparseRows, beside
 from decentorth.problems.common.with_term import LiftedLosses, Term, WithTerm
@@ -77,6 +77,7 @@ class RobustPCA(WithTerm):
     ----------
     A
         List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled.
+        Sparse matrices of SciPy stay sparse.
     rank
         The number r of components.
     delta
@@ -101,7 +102,7 @@ class RobustPCA(WithTerm):
 
     def __init__(
         self,
-        A: AgentArrays,
+        A: SparseOrArrays,
         rank: int,
         delta: float,
         mu: float = 0.0,

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from decentorth.families.generalized.problems.cca_settings import TwoViews, View
-from decentorth.problems.common.checks import AgentArrays, samples
+from decentorth.problems.common.checks import SparseOrArrays, samples
 from decentorth.problems.common.division import DataPlace, PooledPlace
 from decentorth.problems.common.sparse_rows import beside
 from decentorth.problems.common.with_term import LiftedLosses, Term, WithTerm
@@ -91,8 +91,8 @@ class SparseCCA(WithTerm):
 
     def __init__(
         self,
-        A: AgentArrays,
-        B: AgentArrays,
+        A: SparseOrArrays,
+        B: SparseOrArrays,
         rank: int,
         mu: float,
         *,
