@@ -6,16 +6,16 @@ Golub, Underwood, "The block Lanczos method for computing eigenvalues", Mathemat
 Lanczos method for large symmetric eigenvalue problems", SIAM Journal on Matrix Analysis and
 Applications 2000. For f(x) = -1/2 tr(x^T C x) over St(d, r):
 
-    Q <- an orthonormal basis of the part of C Q that is orthogonal to S                           (1)
-    S <- [S Q],   C S <- [C S  C Q]                                                                (2)
-    x <- S V,     V the leading eigenvectors of S^T C S                                            (3)
+    Q <- an orthonormal basis of the part of C Q that is orthogonal to S                  (1)
+    S <- [S Q],   C S <- [C S  C Q]                                                       (2)
+    x <- S V,     V the leading eigenvectors of S^T C S                                   (3)
 
-    S     the filled rows of state.basis, transposed         C S   those of state.images
+    S     the filled rows of state.basis, transposed     C S   those of state.images
     Q     the last b columns of S, at the start x_0 and random columns
 
 Q has b = r + guard columns. Where S has as many columns as fit, its b leading vectors S V take the
-places of S and Q before (1); C S V takes no product. A space of at most `WHOLE` blocks is taken whole: C is
-multiplied by an orthonormal basis once, and one iteration finds the answer.
+places of S and Q before (1); C S V takes no product. A space of at most `WHOLE` blocks is taken
+whole: C is multiplied by an orthonormal basis once, and one iteration finds the answer.
 
 A run on several agents makes one exact sum of d x b numbers an iteration.
 """

@@ -31,7 +31,7 @@ size must not be too long."""
 def is_sparse(value: object) -> bool:
     """True for a sparse matrix of SciPy; loads ``scipy.sparse`` only where the caller has loaded
     it."""
-    if "scipy.sparse" not in sys.modules:
+    if isinstance(value, np.ndarray) or "scipy.sparse" not in sys.modules:
         return False
     from scipy.sparse import issparse
 

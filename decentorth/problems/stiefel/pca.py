@@ -192,8 +192,8 @@ class PCASettings(OneView, Centred):
     ----------
     data
         The name of bundled data (digits), a file with one sample per row (.npy, .npz, .csv,
-        svmlight, Matrix Market or idx; a sparse one stays sparse), or synthetic: Gaussian samples whose pooled singular values
-        are replaced by s_1 gap^(j/2), s_1 being their own largest.
+        svmlight, Matrix Market or idx; a sparse one stays sparse), or synthetic: Gaussian samples
+        whose pooled singular values are replaced by s_1 gap^(j/2), s_1 being their own largest.
     rank
         How many components.
     weighting
