@@ -156,10 +156,14 @@ def _beyond(block: Array, S: Array) -> Array:
 
 
 def _leading(S: Array, CS: Array, count: int) -> tuple[Array, Array]:
-    """The vectors S V and their images C S V, V the leading eigenvectors of S^T C S."""
+    """The vectors S V and their images C S V, V the leading eigenvectors of S^T C S; the largest
+    entry of each vector is positive, whatever signs LAPACK gives."""
     T = S.T @ CS
     V = np.linalg.eigh(0.5 * (T + T.T))[1][:, : -count - 1 : -1]
-    return S @ V, CS @ V
+    x = S @ V
+    largest = np.take_along_axis(x, np.abs(x).argmax(-2)[None], -2)
+    signs = np.where(largest < 0.0, -1.0, 1.0)
+    return x * signs, (CS @ V) * signs
 
 
 def _at(state: State, x: Array, image: Array) -> State:
