@@ -77,14 +77,14 @@ class Components(problems.PCA):
             found += self.offsets
         return found
 
-    def prepare(self, collective: Collective) -> None:
+    def find_answer(self, collective: Collective) -> None:
         """The answer is left unknown."""
 
 
 class SplitParts(problems.SplitPCA):
     """The problem of agents that hold features, without its answer."""
 
-    def prepare(self, collective: Collective) -> None:
+    def find_answer(self, collective: Collective) -> None:
         """The answer is left unknown."""
 
 

@@ -422,15 +422,15 @@ class Network(Shown):
         pairs = zip(map(np.ascontiguousarray, parts), xs, strict=True)
         return tuple([part.reshape(x.shape) for part, x in pairs])
 
-    def column_sums(self, values: Array) -> Array:
+    def column_sums(self, values: Array, use: str = "sums of columns") -> Array:
         """``(k,)``: the sums over all agents of ``values``, ``(n_local, k)``, before a run; every
         message arrives, and is counted.
 
         As `total`; on a directed graph, and on one that changes, the messages go along the chain of
         the agents in their order.
         """
-        total = values.copy()
-        self._add_up(total, "sums of columns")
+        total = values.copy(order="C")
+        self._add_up(total, use)
         return np.ascontiguousarray(total[0], dtype=np.float64)
 
     @cached_property

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..protocols import (
+    Answered,
     Array,
     Collective,
     ColumnOracle,
@@ -356,6 +357,11 @@ class SpreadProblem(AgentProblem[Any]):
 
     def prepare(self, collective: Collective) -> None:
         self.base.prepare(self._collective)
+
+    def find_answer(self, collective: Collective) -> None:
+        """Compute the answer of the blocks' problem, if it has one."""
+        if isinstance(self.base, Answered):
+            self.base.find_answer(self._collective)
 
     def start(self, seed: int) -> Array:
         return self.base.start(seed)

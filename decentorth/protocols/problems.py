@@ -122,6 +122,14 @@ class Moments(Protocol):
 
 
 @runtime_checkable
+class Answered(Protocol):
+    """A problem whose answer for all agents can be computed, for the distance from it."""
+
+    def find_answer(self, collective: Collective) -> None:
+        """Compute the answer, once, after `Problem.prepare`; called by every rank."""
+
+
+@runtime_checkable
 class Solvable(Protocol):
     """A problem whose minimiser linear algebra finds."""
 

@@ -183,10 +183,13 @@ class StandardMetrics:
     Behind them come the problem's own measures of xhat, where it has any (`protocols.Evaluated`).
     Of a problem that is not differentiable gradient_norm is called subgradient_norm: it need not
     vanish at a minimiser. Two chains of sums and two maxima over the ranks each time; the same
-    numbers on every rank.
+    numbers on every rank. With ``by_messages`` two sums over the edges of the network, counted.
     """
 
-    def __init__(self, problem: Problem[object], state: Observed) -> None:
+    def __init__(
+        self, problem: Problem[object], state: Observed, by_messages: bool = False
+    ) -> None:
+        self._by_messages = by_messages
         constraint = problem.constraint
         if not isinstance(constraint, protocols.Riemannian):
             raise TypeError(
@@ -215,11 +218,17 @@ class StandardMetrics:
             hat = projected(problem, mean)
         alone = n == 1 and not (self._projects or self._lands)
         terms, feasibility = self._terms(problem, state, mean, hat, n == 1 and hat is mean)
-        spread = terms["scalars"][:, 3]
-        unit = power_of_two(collective.max(spread.max()))
+        spread, unit = terms["scalars"][:, 3], 1.0
+        if self._by_messages:
+            terms["feasibility"] = in_places(feasibility, problem)
+        else:
+            unit = power_of_two(collective.max(spread.max()))
         spread[:] = (spread / unit) ** 2
         sums |= zip(terms, collective.sum(*terms.values()), strict=True)
-        worst = collective.max(feasibility.max())
+        if self._by_messages:
+            worst = float(sums["feasibility"].max())
+        else:
+            worst = collective.max(feasibility.max())
         value, gradient, _, squares, _ = sums["scalars"]
         if not alone:
             gradient = norms(problem.constraint.tangent(hat, sums["at_hat"][None] / n))[0]
@@ -267,6 +276,14 @@ class StandardMetrics:
                 slope, penalty = part.gradient(point), state.penalty[block]
                 terms["at_mean"][block] = constraint.landing(point, slope, penalty)
         return terms, feasibility
+
+
+def in_places(values: Array, problem: Problem[Any]) -> Array:
+    """``(n_local, n)``: each agent's number in the place of the agent, so that all numbers are in
+    the sum."""
+    places = np.zeros((len(values), problem.n_agents))
+    places[np.arange(len(values)), np.arange(problem.n_agents)[problem.agents]] = values
+    return places
 
 
 class AgentErrors:

@@ -11,6 +11,8 @@ import pytest
 import scipy.linalg
 
 import decentorth as do
+import topologies as tp
+from decentorth.network.collective import AgentCollective
 from decentorth.problems.base import Deferred
 from decentorth.problems.common.pooled import HERE
 from decentorth.protocols import Array
@@ -148,3 +150,72 @@ def test_set_up_of_sites_is_counted() -> None:
     result = do.solve(do.problems.PCA.from_sites(sites, 2), "deepca", "ring", iterations=0)
     counted = [row for row in result.sent() if row.quantity == "sums of columns"]
     assert sum(row.numbers for row in counted) == 8  # two messages an edge of a tree
+
+
+def site_problems() -> dict[str, Any]:
+    problems = do.problems
+    sites = {f"site{i}": a for i, a in enumerate(tables())}
+    pairs = {name: (a[:, :3], a[:, 3:]) for name, a in sites.items()}
+    grams = {name: (a.T @ a, a.T @ a / len(a) + np.eye(6)) for name, a in sites.items()}
+    return {
+        "pca": problems.PCA.from_sites(sites, 2, scale=True),
+        "cca": problems.CCA.from_sites(pairs, 2, center=True),
+        "maxvar": problems.MAXVAR.from_sites(sites, (2, 2, 2), 1, ridge=0.1),
+        "gevp": problems.PooledGEVP.from_sites(grams, 2),
+        "rsr": problems.RobustSubspaceRecovery.from_sites(sites, 4),
+    }
+
+
+@pytest.mark.parametrize("name", site_problems())
+@pytest.mark.parametrize("kind", ["gossip", "sums", "directed"])
+def test_no_sum_of_samples_of_sites_passes_beside_the_edges(
+    name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sum along the chain of ranks would show a rank the sums of those before it, uncounted."""
+    chained: list[int] = []
+    fold = AgentCollective.fold
+
+    def folded(self: AgentCollective, size: int, add: Any) -> Array:
+        chained.append(size)
+        return fold(self, size, add)
+
+    nonsmooth = name == "rsr"
+    methods = {"gossip": "drsm" if nonsmooth else "drfgt", "sums": "rsm" if nonsmooth else "lbfgs"}
+    W: Any = "ring"
+    if kind == "directed":
+        W = tp.directed_weights(tp.directed_ring(5, chords=2, seed=0))
+        if nonsmooth or name in ("cca", "maxvar", "gevp"):
+            pytest.skip("push_pull is for differentiable problems on one manifold")
+    monkeypatch.setattr(AgentCollective, "fold", folded)
+    problem = site_problems()[name]
+    result = do.solve(problem, methods.get(kind, "push_pull"), W, iterations=5, rows=3)
+    assert chained == []
+    assert sum(row.bytes for row in result.sent()) == result.row.bytes
+    assert "error" not in result.history.columns or name == "cca"
+
+
+def test_rows_of_sites_are_counted_and_the_same_as_those_of_the_samples_in_memory() -> None:
+    """Two sums a row: the mean point, and everything at it."""
+    sites = {f"site{i}": a for i, a in enumerate(tables())}
+    given: dict[str, Any] = {"iterations": 20, "record_every": 10}
+    method = do.DRFGT(step_size=1e-3, penalty=1.0)
+    own = do.solve(do.problems.PCA.from_sites(sites, 2), method, "ring", **given)
+    whole = do.solve(do.problems.PCA(tables(), 2), method, "ring", **given)
+    assert (own.x == whole.x).all()
+    for column in ("objective", "gradient_norm", "consensus_rms", "feasibility"):
+        assert own.history[column] == pytest.approx(whole.history[column], rel=1e-9), column
+    rows = [row for row in own.sent() if row.quantity == "rows of the history"]
+    # x, trackers less fields; gradients, five scalars, fields, feasibilities
+    numbers = (12 + 12) + (12 + 5 + 12 + 5)
+    extra = own.row.bytes - whole.row.bytes
+    assert sum(row.bytes for row in rows) == 3 * 8 * 8 * numbers == extra - 8 * 8
+    assert own.error == pytest.approx(whole.row.values["error"], rel=1e-9)
+
+
+def test_the_answer_of_sites_is_a_column_where_it_is_asked_for() -> None:
+    sites = {f"site{i}": a for i, a in enumerate(tables())}
+    problem = do.problems.PCA.from_sites(sites, 2)
+    result = do.solve(problem, "deepca", "ring", iterations=200, answer=True)
+    assert result.row.values["error"] < 1e-6
+    counted = [row for row in result.sent() if row.quantity == "sums of columns"]
+    assert sum(row.numbers for row in counted) == 8 * (1 + 21)

@@ -26,7 +26,16 @@ from ...numerics.threads import one_thread
 from ...problems import Deferred, GradientCheck
 from ...problems.common.gradient_check import check_attached, checked
 from ...process.abort import patience
-from ...protocols import SETUP, Array, Declared, Index, Problem, StoppingRule
+from ...protocols import (
+    SETUP,
+    Answered,
+    Array,
+    Collective,
+    Declared,
+    Index,
+    Problem,
+    StoppingRule,
+)
 from ...running import loop
 from ...running.checkpoint import (
     CheckpointWriter,
@@ -143,7 +152,7 @@ class Run(Shown):
         """The part of the problem that this process has."""
         own: Any
         if isinstance(problem, Deferred):
-            own = problem.build(self.network.agents, self._pool(problem))
+            own = problem.build(self.network.agents, self._pool())
             if problem.sites:
                 own.sites = problem.sites
         else:
@@ -151,13 +160,28 @@ class Run(Shown):
         return own  # type: ignore[no-any-return]  # problems have one of two kinds
 
     def _complete(self, own: Problem[Any]) -> None:
-        """Compute what needs the data of all agents."""
-        own.prepare(self.collective)
+        """Compute what needs the data of all agents, and the answer where it is wanted."""
+        pool = self._pool()
+        own.prepare(pool)
+        if self._answered and isinstance(own, Answered):
+            own.find_answer(pool)
 
-    def _pool(self, problem: Deferred) -> AgentCollective:
+    @property
+    def _answered(self) -> bool:
+        """True if the answer is computed: of samples of sites where it is asked for."""
+        given = self.arguments
+        return given.answer or (given.sizes is None and not self._private)
+
+    @property
+    def _private(self) -> bool:
+        """True for samples of sites."""
+        problem: object = self.arguments.problem
+        return isinstance(problem, Deferred) and problem.private
+
+    def _pool(self) -> AgentCollective:
         """The sums over all agents with which the problem is built: of the samples of sites along
         the edges of the network, counted."""
-        if problem.private:
+        if self._private:
             return TreeCollective(self.network, self.network.column_sums)
         return self.collective
 
@@ -201,7 +225,16 @@ class Run(Shown):
         """The parts that the loop needs."""
         method = self.method
         own = self.network, self.collective, self.streams, self.start
-        return Parts(self.problem, method, *own, self._stepper(method))
+        return Parts(self.problem, method, *own, self._stepper(method), self._rows)
+
+    @property
+    def _rows(self) -> Collective | None:
+        """The sums with which rows of samples of sites are made, counted."""
+        if not self._private:
+            return None
+        return TreeCollective(
+            self.network, partial(self.network.column_sums, use="rows of the history")
+        )
 
     def _stepper(self, method: Method) -> object:
         """The method as the iterations run it."""
@@ -327,7 +360,7 @@ class Run(Shown):
         with one_thread():
             whole: Any = self.problem
             left.problem = left.seen = whole.without(lost)
-            left.problem.prepare(left.collective)
+            left._complete(left.problem)
         left.algorithm = Declared.of(left.algorithm).suited(left.problem)
         return left
 

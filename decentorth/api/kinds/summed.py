@@ -14,7 +14,7 @@ from ...network.joint import JointAgent, TreeCollective
 from ...numerics.random_streams import CounterStreams
 from ...problems.common.pooled import HERE
 from ...problems.spread import FEW, SpreadProblem, mean_of
-from ...protocols import Declared, Moments, Problem, Solvable
+from ...protocols import Answered, Declared, Moments, Problem, Solvable
 from ...running.loop import Outcome
 from ...running.parts import Parts
 from .. import capabilities
@@ -51,7 +51,7 @@ class Summed(Run):
         capabilities.check_sums(name, network, arrives=given.channel is None)
         return network
 
-    def _pool(self, problem: Any) -> AgentCollective:
+    def _pool(self) -> AgentCollective:
         """The sums of the set-up are counted, too."""
         return TreeCollective(self.network, self.network.column_sums)
 
@@ -78,11 +78,16 @@ class Summed(Run):
         return few and not isinstance(own, Solvable)
 
     def _complete(self, own: Problem[Any]) -> None:
-        """The answer comes from the moments, where they are known."""
-        if isinstance(self.seen, SpreadProblem):
-            own.prepare(self.collective)
-        else:
+        """The answer comes from the moments, where they are known, and takes no counted sum
+        elsewhere unless the samples are of sites."""
+        if not isinstance(self.seen, SpreadProblem):
             self.seen.prepare(HERE)
+            if self._answered and isinstance(self.seen, Answered):
+                self.seen.find_answer(HERE)
+            return
+        own.prepare(self._pool())
+        if self._answered and isinstance(own, Answered):
+            own.find_answer(super()._pool())
 
     @property
     def parts(self) -> Parts:
@@ -101,7 +106,9 @@ class Summed(Run):
 class SummedParts(Parts):
     """The parts of a run whose rows take gradients from the states that carry them along."""
 
-    by_messages = True
+    @property
+    def by_messages(self) -> bool:
+        return True
 
     def completed(self, state: Any) -> Any:
         state = super().completed(state)

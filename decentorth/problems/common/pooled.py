@@ -378,7 +378,13 @@ def mean_squares(A: Sequence[Array], collective: Collective) -> tuple[int, Array
 def whitening(A: Sequence[Array], components: int | None, collective: Collective) -> Array:
     """``(d, components)``: the T that gives the rows A_i T of all agents second moments ``(1/m)
     sum_i T^T A_i^T A_i T = I``."""
-    return root_inverse(gram(A, collective) / rows(A, collective), components)
+    d = A[0].shape[1]
+
+    def own(a: Array) -> Array:
+        return np.append(packed((a.T @ a)[None])[0], len(a))
+
+    *triangle, count = total(A, d * (d + 1) // 2 + 1, own, collective)
+    return root_inverse(unpacked(np.array(triangle), d) / count, components)
 
 
 def root_inverse(covariance: Array, components: int | None) -> Array:

@@ -382,9 +382,11 @@ class SquaresProblem(AgentProblem[C]):
     @property
     def n_moments(self) -> int:
         """The numbers of each agent in `agent_moments`."""
-        d, *_ = self.shape
-        beside = math.prod(self.shape) + 1 if self._targets else 0
-        return d * (d + 1) // 2 + beside
+        d, r = self.shape
+        numbers = d * (d + 1) // 2
+        if self._targets:
+            numbers += d * r + 1
+        return numbers
 
     def agent_moments(self) -> Array:
         """``(n_local, k)``: the triangle of 2 w_i A_i^T A_i; with targets also 2 w_i A_i^T B_i and

@@ -139,7 +139,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         vectors = scipy.linalg.eigh(-self.hessian()[0], subset_by_index=(d - r, d - 1))[1]
         return np.ascontiguousarray(vectors[:, ::-1])
 
-    def prepare(self, collective: Collective) -> None:
+    def find_answer(self, collective: Collective) -> None:
         """Compute the answer: the top-r eigenvectors of the pooled C, summed in agent order.
 
         Where the r-th eigenvalue of C is so small that most of its digits are lost, the singular
@@ -169,19 +169,10 @@ class PCA(SquaresProblem[Stiefel], Loadable):
 
     def error(self, xhat: Array) -> float:
         """The distance of the orthonormal ``(d, r)`` matrix from the closest basis of the answer,
-        which `prepare` computes."""
+        which `find_answer` computes."""
         if self.optimum is None:
-            raise ValueError("the optimum is not known yet: prepare() computes it")
+            raise ValueError("the optimum is not known yet: find_answer() computes it")
         return subspace_distance(xhat, self.optimum)
-
-
-class StandIn(PCA):
-    """The problem of random samples, whose answer is not needed; an answer of zeros has its
-    size."""
-
-    def prepare(self, collective: Collective) -> None:
-        if self.shape[0] <= _LARGEST_OPTIMUM:
-            self.optimum = np.zeros(self.shape)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,7 +243,7 @@ class PCASettings(OneView, Centred):
         return PCA(part.rows, self.rank, weights=weights, n_samples=part.total, **part.place)
 
     def _stand_in(self, part: Part) -> PCA:
-        return StandIn(part.rows, self.rank, weights="agents", **part.place)
+        return PCA(part.rows, self.rank, weights="agents", **part.place)
 
     def _sizes(self, d: int) -> Outline:
         changed = self.data == "synthetic" or self.divide_by != 1.0

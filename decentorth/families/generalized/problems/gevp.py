@@ -191,7 +191,7 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         A, B = formed(self._operators[0]), formed(self.constraint.operator)
         return eigenspace(A, B, self.shape[1])[1]
 
-    def prepare(self, collective: Collective) -> None:
+    def find_answer(self, collective: Collective) -> None:
         """Compute the answer for the mean of the A_i, summed in agent order; orders above 3000 are
         left out."""
         n, p = self.constraint.shape
@@ -209,7 +209,7 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         """The least ||B^{1/2} (x - v R)||_F over orthogonal R, v the answer
         (`pca.subspace_distance`); NaN if x is not finite."""
         if self._answer is None:
-            raise ValueError("the optimum is not known: prepare() computes it up to order 3000")
+            raise ValueError("the optimum is not known: find_answer() computes it up to order 3000")
         root, basis = self._answer
         if not np.isfinite(sums(xhat[None])[0]):
             return np.nan

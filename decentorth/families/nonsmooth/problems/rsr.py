@@ -18,6 +18,7 @@ out.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal
@@ -28,7 +29,7 @@ from decentorth.data import partition
 from decentorth.problems.base import Deferred, Loadable, Outline, stream
 from decentorth.problems.common.checks import SparseOrArrays, agent_weights, samples
 from decentorth.problems.common.division import OneView, Part, SampleFile, even_counts
-from decentorth.problems.common.pooled import with_spectrum
+from decentorth.problems.common.pooled import symmetric_total, with_spectrum
 from decentorth.problems.common.rows import RowLosses
 from decentorth.problems.common.sparse_rows import SparseRows
 from decentorth.protocols import Array, Collective, Index, SubgradientSettings
@@ -206,13 +207,13 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
         """Compute the second moments of all agents, sum_i w_i A_i^T A_i / m_i, for the start."""
         n = self.shape[0]
 
-        def add(total: Array) -> None:
+        def each() -> Iterator[Array]:
             for local, (stack,) in self._rows:
-                each = [stack] if isinstance(stack, SparseRows) else stack
-                for a, weight in zip(each, self._weights[local], strict=True):
-                    total += (weight * (a.T @ a)).reshape(-1)
+                tables = [stack] if isinstance(stack, SparseRows) else stack
+                for a, weight in zip(tables, self._weights[local], strict=True):
+                    yield weight * (a.T @ a)
 
-        self.moments = collective.fold(n * n, add).reshape(n, n)
+        self.moments = symmetric_total(each(), n, np.asarray, collective)
         self._width = int(collective.max(float(self._width)))
 
     def start(self, seed: int) -> Array:
