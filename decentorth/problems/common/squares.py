@@ -3,10 +3,10 @@ forms for each agent.
 
 An agent with m_i rows in d columns computes its gradient ``2 w_i A_i^T (A_i x - B_i)`` from the
 rows (4 m_i d r flops) or from the Gram matrix ``A_i^T A_i`` made once (2 d^2 r flops): whichever is
-less. Sparse rows stay as they are, and the gradient costs four operations for each stored entry and
-column of x. The choice, and the stacking of agents with equally many rows, depend on the agent alone,
-never on the other agents of its process. Rows are copied only into stacks of row-form agents;
-mini-batches are gathered from them in either form.
+less. Sparse rows stay as they are (4 r flops a stored entry). The choice, and the stacking of
+agents with equally many rows, depend on the agent alone, never on the other agents of its process.
+Rows are copied only into stacks of row-form agents; mini-batches are gathered from them in either
+form.
 """
 
 from __future__ import annotations
@@ -207,7 +207,9 @@ class _Sparse(NamedTuple):
         return out
 
     def hessian(self) -> Array:
-        return np.stack([a.T @ a for a in self.rows]) * self.twice
+        found = np.stack([a.T @ a for a in self.rows])
+        found *= self.twice
+        return found
 
     def product(self, v: Array) -> Array:
         return self._gradients(self.rows, None, self.twice, v)
