@@ -20,8 +20,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+import topologies
+
 from .. import registry
-from ..api import Result, solve
+from ..api import Result, forms, solve
 from ..api.certificate import certify
 from ..data.sites import naming, sites_of
 from ..network import connect, even_bounds
@@ -44,6 +46,13 @@ Directions = Array | None
 """The directions ``(r, d)`` of the last fit, from which a run starts; None for a random start."""
 Build = Callable[[slice, Collective], Any]
 """The problem of a rank's agents, made once."""
+
+
+def adds(W: Any, n_agents: int) -> bool:
+    """True if agents of this network can add exactly along a tree: it stays, with edges both
+    ways."""
+    weights, _ = forms.network(W, n_agents, 0)
+    return not isinstance(weights, topologies.DirectedWeights | topologies.WeightSequence)
 
 
 class Entries(NamedTuple):
@@ -95,6 +104,8 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
     _alone: ClassVar[str] = "rgd"
     _together: ClassVar[str] = "drfgt"
+    _adding: ClassVar[str] = ""
+    """The method of agents that can add exactly along a tree; by default ``_together``."""
     _slope: ClassVar[str] = "gradient_norm"
     """The metric to which ``tol`` applies."""
     _metrics: ClassVar[tuple[Metric, ...]] = ()
@@ -131,11 +142,13 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def _n_features_out(self) -> int:
         return int(self.n_components_)
 
-    def _method(self, n_agents: int, features: bool = False) -> Any:
-        """The algorithm that the parameters name or hold."""
+    def _method(self, n_agents: int, features: bool = False, W: Any = None) -> Any:
+        """The algorithm that the parameters name or hold; W is the network of several agents."""
         method = self.algorithm
         if method == "auto":
             method = "lobpcg" if features else self._alone if n_agents == 1 else self._together
+            if self._adding and n_agents > 1 and not features and adds(W, n_agents):
+                method = self._adding
         if isinstance(method, str):
             entry, own = registry.algorithms.get(method), {"step_size": self.step_size}
             if self.step_size == "auto":
@@ -182,7 +195,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
         result = solve(
             Deferred(n_agents, self._started(build, last)),
-            method or self._method(n_agents, features),
+            method or self._method(n_agents, features, W),
             W,
             iterations=self.max_iter,
             stopping=stopping if alone else stopping & Consensus(self.tol),

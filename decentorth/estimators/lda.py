@@ -83,6 +83,7 @@ class LDA(ComponentEstimator):
     """
 
     _together = "generalized_drfgt"
+    _adding = "direct"
 
     n_components: int | None = None
     _: KW_ONLY

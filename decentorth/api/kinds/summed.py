@@ -77,13 +77,15 @@ class Summed(Run):
         few = own.n_moments <= FEW * math.prod(own.shape)
         return few and not isinstance(own, Solvable)
 
-    def _complete(self, own: Problem[Any]) -> None:
-        """The answer comes from the moments, where they are known, and takes no counted sum
-        elsewhere unless the samples are of sites."""
+    def _complete(self, own: Any) -> None:
+        """Find the answer from the moments where these are known; otherwise by sums that are
+        counted only for samples of sites."""
         if not isinstance(self.seen, SpreadProblem):
-            self.seen.prepare(HERE)
-            if self._answered and isinstance(self.seen, Answered):
-                self.seen.find_answer(HERE)
+            pooled: Any = self.seen
+            pooled.prepare(HERE)
+            if self._answered and isinstance(pooled, Answered):
+                pooled.find_answer(HERE)
+            own.error_name = pooled.error_name
             return
         own.prepare(self._pool())
         if self._answered and isinstance(own, Answered):

@@ -356,9 +356,16 @@ def with_spectrum(
     """Replace the eigenvalues of sum_i A_i^T A_i by ``largest * decay^j``.
 
     A_i <- A_i V diag(sqrt(target_j / actual_j)) V^T with V the eigenvectors of the pooled Gram
-    matrix. ``largest`` None keeps the data's own largest eigenvalue.
+    matrix. ``largest`` None keeps the data's own largest eigenvalue. The data are generated, so
+    their sum takes no counted message.
     """
-    values, vectors = np.linalg.eigh(gram(A, collective))
+    d = A[0].shape[1]
+
+    def add(found: Array) -> None:
+        for a in A:
+            found += (a.T @ a).reshape(-1)
+
+    values, vectors = np.linalg.eigh(collective.fold(d * d, add).reshape(d, d))
     values, vectors = values[::-1], vectors[:, ::-1]
     target = (largest or values[0]) * decay ** np.arange(len(values))
     change = (vectors * np.sqrt(target / values)) @ vectors.T
