@@ -275,11 +275,11 @@ def test_every_sparse_format_may_stay_sparse(name: str, tmp_path: Path) -> None:
         case "a.mat":
             scipy.io.savemat(path, {"A": sparse.csc_matrix(A)})
         case "a.svmlight":
-            dump_svmlight_file(A, np.zeros(40), str(path))
+            dump_svmlight_file(sparse.csr_matrix(A), np.zeros(40), str(path))
         case _:
             scipy.io.mmwrite(tmp_path / "a.mtx", A)
-            with gzip.open(tmp_path / "a.mtx.gz", "wb") as file:
-                file.write((tmp_path / "a.mtx").read_bytes())
+            packed = gzip.compress((tmp_path / "a.mtx").read_bytes())
+            (tmp_path / "a.mtx.gz").write_bytes(packed)
     file = MatrixFile(path, Columns(keep_sparse=True))
     extent = file.extent()
     assert (extent.rows, extent.columns, extent.stored) == (40, 30, 1.5 * A.nnz / 40)
