@@ -20,8 +20,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-import topologies
-
 from .. import registry
 from ..api import Result, forms, solve
 from ..api.certificate import certify
@@ -48,13 +46,6 @@ Directions = Array | None
 """The directions ``(r, d)`` of the last fit, from which a run starts; None for a random start."""
 Build = Callable[[slice, Collective], Any]
 """The problem of a rank's agents, made once."""
-
-
-def adds(W: Any, n_agents: int) -> bool:
-    """True if agents of this network can add exactly along a tree: it stays, with edges both
-    ways."""
-    weights, _ = forms.network(W, n_agents, 0)
-    return not isinstance(weights, topologies.DirectedWeights | topologies.WeightSequence)
 
 
 class Entries(NamedTuple):
@@ -149,7 +140,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         method = self.algorithm
         if method == "auto":
             method = "lobpcg" if features else self._alone if n_agents == 1 else self._together
-            if self._adding and n_agents > 1 and not features and adds(W, n_agents):
+            if self._adding and n_agents > 1 and not features and forms.adds(W, n_agents):
                 method = self._adding
         if isinstance(method, str):
             entry, own = registry.algorithms.get(method), {"step_size": self.step_size}

@@ -193,8 +193,7 @@ class LDASettings(Divided):
 
             def build(agents: slice, collective: Collective) -> PooledGEVP:
                 (samples,) = source.read(agents, collective)
-                # far from 0 class means would lose digits
-                samples, _ = in_units(samples, collective, Wanted(center=True))
+                samples = self._about_zero(samples, collective)
                 classes, known = self._agreed(source, agents, collective)
                 with collective.together():
                     rank = self._directions(len(known))
@@ -207,6 +206,7 @@ class LDASettings(Divided):
 
             def stand_in(rows: list[Array], agents: slice, collective: Collective) -> PooledGEVP:
                 rank = self.rank or len(self._agreed(source, agents, collective)[1]) - 1
+                rows = self._about_zero(rows, collective)
                 pair = [a.T @ a for a in rows], [np.eye(a.shape[1]) for a in rows]
                 return PooledGEVP(*pair, rank, **placed(n_agents, agents, collective))
 
@@ -236,6 +236,13 @@ class LDASettings(Divided):
             written = self._classes(source, agents)
         classes = agreed(written, collective.everyone)
         return classes, _known(classes, collective)
+
+    def _about_zero(self, samples: list[Array], collective: Collective) -> list[Array]:
+        """The samples minus their mean, far from 0 of which class means would lose digits; scaled
+        samples have none."""
+        if self.wanted.scale:
+            return samples
+        return in_units(samples, collective, Wanted(center=True))[0]
 
     def _classes(self, source: Division, agents: slice) -> list[Classes]:
         """The classes of the samples of each agent in ``agents``; those of sites as they are
