@@ -1,10 +1,9 @@
 """Automatic steps, constant and growing, against the best constant one: iterations for every exact
 method, problem and graph.
 
-    python benchmarks/auto_steps.py [--problem "PCA, digits by label"] [--seed 0] [--limit 12000]
-    [method ...] python benchmarks/auto_steps.py --seed 3 --problem "PCA, offset" --problem
-    "Procrustes, 30 x 4" [method ...] python benchmarks/auto_steps.py --random 1000 [--limit 400]
-    [method ...]
+    python benchmarks/auto_steps.py [--problem "PCA, digits by label"] [--seed 0] [--limit 12000] [method ...]
+    python benchmarks/auto_steps.py --seed 3 --problem "PCA, offset" --problem "Procrustes, 30 x 4" [method ...]
+    python benchmarks/auto_steps.py --random 1000 [--limit 400] [method ...]
 
 For each problem and graph each method runs with ``step_size="constant"``, with ``"growing"`` (what
 ``"auto"`` is here) and with constant steps about the first, in the same order of communication, of

@@ -34,12 +34,17 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from decentorth import GSJOBCD, JJOBCD, VRJJOBCD, HyperbolicJacobi, iterate
-from decentorth.algorithms.j_orthogonal.gs_jobcd import LEAST
-from decentorth.algorithms.j_orthogonal.jobcd import disjoint_pairs
+from decentorth.families.j_orthogonal.algorithms.gs_jobcd import LEAST
+from decentorth.families.j_orthogonal.algorithms.jobcd import disjoint_pairs
+from decentorth.families.j_orthogonal.kernels import pair_kernels
+from decentorth.families.j_orthogonal.kernels.subproblem import (
+    BASIS,
+    isotropic,
+    largest_eigenvalue,
+    linear_term,
+)
 from decentorth.network import SerialCommunicator
 from decentorth.network.collective import AgentCollective
-from decentorth.numerics.kernels import pair_kernels
-from decentorth.numerics.kernels.subproblem import BASIS, isotropic, largest_eigenvalue, linear_term
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import HEVP, HEVPSettings
 

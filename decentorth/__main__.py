@@ -24,7 +24,10 @@ COMMANDS = {
     "demo": (f"{_AT}.demo:main", "Run a small example and open a page that plays it."),
     "run": ("decentorth.run:main", "Run a method on a problem; under mpirun, on MPI ranks."),
     "compare": (f"{_AT}.compare:main", "Compare methods on the same problems, graphs and seeds."),
-    "replay": (f"{_AT}.run.replay:main", "Repeat an asynchronous run from its log."),
+    "replay": (
+        "decentorth.families.asynchronous.replay:main",
+        "Repeat an asynchronous run from its log.",
+    ),
     "plot": (f"{_AT}.plot.command:main", "Draw the figures of runs."),
     "study": (f"{_AT}.study.command:main", "Repeat a study of graphs, averaging or DRFGT."),
     "theory": (

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 
@@ -32,9 +33,28 @@ def exports(name: str) -> dict[str, str]:
                 found |= {alias.name: f"{package}.{alias.name}" for alias in names}
             case ast.ImportFrom(module=source, names=[ast.alias("*")], level=1):
                 found |= exports(f"{package}.{source}")
+            case ast.ImportFrom(module=str(source), names=[ast.alias("*")]) if _there(source):
+                found |= exports(f"decentorth.{source}")
             case ast.ImportFrom(module=source, names=names, level=1):
                 found |= dict.fromkeys([alias.name for alias in names], f"{package}.{source}")
     return {one: place for one, place in found.items() if not one.startswith("_")}
+
+
+def _there(source: str) -> bool:
+    """True for ``families.NAME.algorithms`` of a family whose folder is there."""
+    return (
+        source.startswith("families.")
+        and find_spec(f"decentorth.families.{source.split('.')[1]}") is not None
+    )
+
+
+def families(name: str) -> dict[str, str]:
+    """The public names of a package that families have, with their modules."""
+    return {
+        one: module
+        for one, module in exports(name).items()
+        if module.startswith("decentorth.families.")
+    }
 
 
 def lazily(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:

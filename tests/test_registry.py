@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 import decentorth as do
-from decentorth import algorithms, problems, registry
+from decentorth import algorithms, families, problems, registry
 from decentorth.settings import Settings
 from tests.algorithms.test_contract import METHODS
 from tests.support.mpi import ROOT
@@ -38,10 +38,10 @@ def defined(package: ModuleType, method: str) -> set[type[Settings]]:
 
 
 def test_every_method_and_problem_has_a_name() -> None:
-    assert set(NAMED.values()) == defined(algorithms, "step")
+    assert set(NAMED.values()) == defined(algorithms, "step") | defined(families, "step")
     assert {registry.problems.get(name) for name in registry.problems.names()} == defined(
         problems, "problem"
-    )
+    ) | defined(families, "problem")
 
 
 @pytest.mark.parametrize("name", NAMED)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
-    from .asynchronous.asynchronous_drfgt import AsynchronousDRFGT as AsynchronousDRFGT
+    from ..families.asynchronous.algorithms import *  # noqa: F403
+    from ..families.generalized.algorithms import *  # noqa: F403
+    from ..families.j_orthogonal.algorithms import *  # noqa: F403
+    from ..families.nonsmooth.algorithms import *  # noqa: F403
     from .centralized.conjugate_gradients import ConjugateGradients as ConjugateGradients
-    from .centralized.generalized_landing import GeneralizedLanding as GeneralizedLanding
     from .centralized.landing import Landing as Landing
     from .centralized.lbfgs import LBFGS as LBFGS
     from .centralized.pcal import PCAL as PCAL
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from .decentralized.drgta import DRGTA as DRGTA
     from .decentralized.drsgd import DRSGD as DRSGD
     from .decentralized.ef_landing import EFLanding as EFLanding
-    from .decentralized.generalized_drfgt import GeneralizedDRFGT as GeneralizedDRFGT
     from .decentralized.gradient_tracking import GradientTracking as GradientTracking
     from .decentralized.local_tracking import LocalTracking as LocalTracking
     from .decentralized.push_pull import PushPull as PushPull
@@ -44,18 +45,6 @@ if TYPE_CHECKING:
     from .decentralized.vr_drfgt import VRDRFGT as VRDRFGT
     from .features.lobpcg import LOBPCG as LOBPCG
     from .features.tracked_landing import TrackedLanding as TrackedLanding
-    from .j_orthogonal.csdm import CSDM as CSDM
-    from .j_orthogonal.gs_jobcd import GSJOBCD as GSJOBCD
-    from .j_orthogonal.hyperbolic_jacobi import HyperbolicJacobi as HyperbolicJacobi
-    from .j_orthogonal.j_jobcd import JJOBCD as JJOBCD
-    from .j_orthogonal.jadmm import JADMM as JADMM
-    from .j_orthogonal.umcm import UMCM as UMCM
-    from .j_orthogonal.vr_j_jobcd import VRJJOBCD as VRJJOBCD
-    from .nonsmooth.drproxgt import DRProxGT as DRProxGT
-    from .nonsmooth.drsm import DRSM as DRSM
-    from .nonsmooth.prextra import PREXTRA as PREXTRA
-    from .nonsmooth.rsm import RSM as RSM
-    from .nonsmooth.rssm import RSSM as RSSM
 
 WRAPPERS = ("Safe",)
 """Names that are no methods by themselves."""

@@ -3,10 +3,12 @@ tuning, and every cost to every tolerance, with modelled wall time on named netw
 
     from decentorth.compare import Rules, compare
 
-    comparison = compare(problem, "drfgt,drfgt:order=adapt-then-combine", W, Rules(tune=True,
-    trials=5), networks="lan,wan") print(comparison) comparison.save("comparison") # `load` reads it
-    back more = compare(problem, "drgta", W, extending=comparison) more.plot(x="bytes",
-    width="column", band="quartiles")
+    rules = Rules(tune=True, trials=5)
+    comparison = compare(problem, "drfgt,drgta", W, rules, networks="lan,wan")
+    print(comparison)
+    comparison.save("comparison")  # `load` reads it back
+    more = compare(problem, "drgta", W, extending=comparison)
+    more.plot(x="bytes", width="column", band="quartiles")
 
 ``python -m decentorth compare`` is the same from the command line.
 """

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
+    from ..families.knowledge_graphs.data import *  # noqa: F403
     from .bundled import BUNDLED as BUNDLED
     from .bundled import digits as digits
     from .bundled import resolve as resolve
@@ -28,7 +29,5 @@ if TYPE_CHECKING:
     from .partitions import even as even
     from .partitions import partition as partition
     from .tables import Columns as Columns
-    from .triples import Triples as Triples
-    from .triples import load_triples as load_triples
 
 __getattr__, __dir__ = lazily(__name__)

@@ -48,12 +48,12 @@ ILL = 1e6
 
 @dataclass(eq=False, repr=False)
 class CCA(
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    MultiOutputMixin,
-    RegressorMixin,
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]  # scikit-learn ships no types
+    TransformerMixin,  # type: ignore[misc]
+    MultiOutputMixin,  # type: ignore[misc]
+    RegressorMixin,  # type: ignore[misc]
     AgentEstimator,
-):  # type: ignore[misc]  # scikit-learn ships no types
+):
     """Canonical correlation analysis, with the interface of ``sklearn.cross_decomposition.CCA``.
 
     Parameters

@@ -28,9 +28,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from .. import problems
+from ..families.generalized.problems.ica import kinds, moments, switching
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
-from ..problems.stiefel.ica import kinds, moments, switching
 from ..protocols import Array, Collective
 from .base import Directions, check_components, signs
 from .components import ComponentEstimator
@@ -68,7 +68,7 @@ class Stream(NamedTuple):
     point: Array
     average: Array
     moments: Array
-    """``(3, n)``: the means of `decentorth.problems.stiefel.ica.moments`."""
+    """``(3, n)``: the means of `decentorth.families.generalized.problems.ica.moments`."""
 
     def rescaled(self, mean: Array, deviations: Array) -> Stream:
         """Return the state for samples after subtracting ``mean`` and dividing by

@@ -22,11 +22,11 @@ from sklearn.utils import check_scalar
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from ..families.generalized.problems.gevp import PooledGEVP
+from ..families.generalized.problems.lda import agent_scatters, class_means
 from ..numerics.threads import one_thread
-from ..problems import PooledGEVP
 from ..problems.common.division import placed
 from ..problems.common.pooled import root_inverse, total
-from ..problems.generalized.lda import agent_scatters, class_means
 from ..protocols import Array, Collective
 from .base import Directions, check_components, signs
 from .components import ComponentEstimator, pencil_images

@@ -19,10 +19,10 @@ import scipy.linalg
 from sklearn.utils import check_scalar
 
 from .. import problems
+from ..families.generalized.problems.maxvar import view_ends
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
 from ..problems.common.division import placed
-from ..problems.generalized.maxvar import view_ends
 from ..protocols import Array, Collective
 from .base import Directions, check_components, signs
 from .components import pencil_images

@@ -1,9 +1,8 @@
 """Retractions to the Stiefel manifold: polar factors and orthonormal factors of stacked arrays
 ``(n, d, r)``.
 
-    polar(y) = y (y^T y)^{-1/2}, the nearest point of St(d, r); R_x(v) = polar(x + v) is a
-    retraction of second order. qr(y) = Q of y = Q R with diag(R) > 0; R_x(v) = qr(x + v) is a
-    retraction of first order.
+    polar(y) = y (y^T y)^{-1/2}, the nearest point of St(d, r); R_x(v) = polar(x + v) is a retraction of second order.
+    qr(y) = Q of y = Q R with diag(R) > 0; R_x(v) = qr(x + v) is a retraction of first order.
 
 Absil, Mahony & Sepulchre, "Optimization algorithms on matrix manifolds", 2008, example 4.1.3; of
 second order because it projects: Absil & Malick, "Projection-like retractions on matrix

@@ -6,7 +6,9 @@ measure that paper 001's theorems bound.
 """
 
 from .._lazy import lazily
-from ..algorithms.j_orthogonal.block_stationarity import block_stationarity as block_stationarity
+from ..families.j_orthogonal.algorithms.block_stationarity import (
+    block_stationarity as block_stationarity,
+)
 from .constants import *  # noqa: F403
 from .local import *  # noqa: F403
 from .merit import *  # noqa: F403

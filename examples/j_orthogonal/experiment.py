@@ -21,7 +21,7 @@ import numpy as np
 
 import decentorth as do
 from decentorth.api import set_up
-from decentorth.problems.j_orthogonal.hevp import Form, HEVPSettings
+from decentorth.families.j_orthogonal.problems.hevp import Form, HEVPSettings
 
 FEASIBLE = 1e-6
 """A larger (1/n^2) sum |x^T J x - J| counts as nothing reached."""

@@ -69,23 +69,28 @@ from typing import Any
 import numpy as np
 
 from decentorth.data import load_triples
-from decentorth.numerics.kernels import pair_kernels
-from decentorth.numerics.kernels.subproblem import (
+from decentorth.families.j_orthogonal.kernels import pair_kernels
+from decentorth.families.j_orthogonal.kernels.subproblem import (
     isotropic,
     largest_eigenvalue,
     linear_term,
 )
-from decentorth.problems import KnowledgeGraph
-from decentorth.problems.j_orthogonal.knowledge import (
+from decentorth.families.j_orthogonal.problems.ultrahyperbolic import (
+    Ultrahyperbolic,
+)
+from decentorth.families.knowledge_graphs.knowledge import (
     Completions,
     check,
     held_out,
     most_frequent,
 )
-from decentorth.problems.j_orthogonal.planted import around_pole, planted
-from decentorth.problems.j_orthogonal.ranking import filtered_ranks, measures
-from decentorth.problems.j_orthogonal.ultrae_settings import PLANTED
-from decentorth.problems.j_orthogonal.ultrahyperbolic import Ultrahyperbolic
+from decentorth.families.knowledge_graphs.planted import around_pole, planted
+from decentorth.families.knowledge_graphs.ranking import (
+    filtered_ranks,
+    measures,
+)
+from decentorth.families.knowledge_graphs.ultrae_settings import PLANTED
+from decentorth.problems import KnowledgeGraph
 from decentorth.sets import JOrthogonal
 
 try:

@@ -55,14 +55,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from decentorth import CSDM
-from decentorth.algorithms.j_orthogonal import jobcd
+from decentorth.families.j_orthogonal.algorithms import jobcd
+from decentorth.families.knowledge_graphs.knowledge import held_out
+from decentorth.families.knowledge_graphs.planted import planted
+from decentorth.families.knowledge_graphs.ranking import measures
+from decentorth.families.knowledge_graphs.ultrae import UltraE
+from decentorth.families.knowledge_graphs.ultrae_settings import PLANTED
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import KnowledgeGraph
-from decentorth.problems.j_orthogonal.knowledge import held_out
-from decentorth.problems.j_orthogonal.planted import planted
-from decentorth.problems.j_orthogonal.ranking import measures
-from decentorth.problems.j_orthogonal.ultrae import UltraE
-from decentorth.problems.j_orthogonal.ultrae_settings import PLANTED
 from decentorth.records.figures import panels, style
 from decentorth.records.publication import band, legend_below, publish
 from decentorth.sets import JOrthogonal

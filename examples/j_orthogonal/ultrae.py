@@ -50,8 +50,8 @@ from signed import SIZES
 from decentorth import CSDM, JJOBCD, VRJJOBCD
 from decentorth.api import set_up
 from decentorth.data import load_triples
+from decentorth.families.knowledge_graphs.ultrae import UltraE
 from decentorth.problems import KnowledgeGraph
-from decentorth.problems.j_orthogonal.ultrae import UltraE
 from decentorth.records.figures import panels, style
 from decentorth.records.publication import band, legend_below, publish
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.source import Module, dotted, module, modules, with_places
 
-LAYERS = ("decentorth.sets", "decentorth.problems", "decentorth.algorithms")
+LAYERS = ("decentorth.sets", "decentorth.problems", "decentorth.algorithms", "decentorth.families")
 CONTRACTIONS = {"einsum", "tensordot", "dot", "inner", "vdot", "multi_dot"}
 """Their order of additions depends on the shape of the whole batch."""
 REDUCTIONS = set(
@@ -27,20 +27,28 @@ ARRAYS = ("np", "numpy", "np.linalg", "numpy.linalg", "scipy.linalg", "scipy.spe
 GENERATORS = {"default_rng", "SeedSequence", "Generator"}
 
 ALLOWED = {
-    ("decentorth/sets/operators.py", "symmetric", "max"): "validation of one matrix",
-    ("decentorth/sets/operators.py", "SparseMatrix.__init__", "max"): "validation of one matrix",
     (
-        "decentorth/sets/operators.py",
+        "decentorth/families/generalized/sets/operators.py",
+        "symmetric",
+        "max",
+    ): "validation of one matrix",
+    (
+        "decentorth/families/generalized/sets/operators.py",
+        "SparseMatrix.__init__",
+        "max",
+    ): "validation of one matrix",
+    (
+        "decentorth/families/generalized/sets/operators.py",
         "SparseMatrix.check_definite",
         "min",
     ): "validation of B, which all agents share",
     (
-        "decentorth/sets/operators.py",
+        "decentorth/families/generalized/sets/operators.py",
         "SparseMatrix._factor",
         "min",
     ): "validation of B, which all agents share",
     (
-        "decentorth/sets/operators.py",
+        "decentorth/families/generalized/sets/operators.py",
         "_check_real",
         "all",
     ): "validation of B, which all agents share",
@@ -69,17 +77,17 @@ ALLOWED = {
         "sum",
     ): "Collective.sum, which adds in agent order",
     (
-        "decentorth/problems/nonsmooth/rsr.py",
+        "decentorth/families/nonsmooth/problems/rsr.py",
         "RobustSubspaceRecovery.prepare",
         "max",
     ): "Collective.max, the same on every rank",
     (
-        "decentorth/problems/nonsmooth/sparse_pca.py",
+        "decentorth/families/nonsmooth/problems/sparse_pca.py",
         "SparsePCA.prepare",
         "max",
     ): "Collective.max, the same on every rank",
     (
-        "decentorth/problems/nonsmooth/odl.py",
+        "decentorth/families/nonsmooth/problems/odl.py",
         "OrthogonalDictionaryLearning.prepare",
         "sum",
     ): "Collective.sum, in agent order",
@@ -155,63 +163,63 @@ ALLOWED = {
     ): "a method of a single agent",
     ("decentorth/sets/retractions.py", "factor", "max"): "for methods of a single agent",
     (
-        "decentorth/problems/generalized/whitened.py",
+        "decentorth/families/generalized/problems/whitened.py",
         "Whitened._parts",
         "cumsum",
     ): "the rows of the parts of a product",
     (
-        "decentorth/algorithms/asynchronous/agent.py",
+        "decentorth/families/asynchronous/agent.py",
         "Agent.activate",
         "max",
     ): "the entries of one agent",
     (
-        "decentorth/algorithms/asynchronous/agent.py",
+        "decentorth/families/asynchronous/agent.py",
         "Agent._own_step",
         "max",
     ): "the versions that one agent knows",
     (
-        "decentorth/algorithms/asynchronous/agent.py",
+        "decentorth/families/asynchronous/agent.py",
         "Agent._fixed",
         "max",
     ): "the entries of one agent",
     (
-        "decentorth/algorithms/asynchronous/agent.py",
+        "decentorth/families/asynchronous/agent.py",
         "Agent._judge",
         "max",
     ): "the levels that one agent knows",
     (
-        "decentorth/algorithms/asynchronous/agent.py",
+        "decentorth/families/asynchronous/agent.py",
         "Agent._judge",
         "min",
     ): "the levels that one agent knows",
     (
-        "decentorth/algorithms/asynchronous/agent.py",
+        "decentorth/families/asynchronous/agent.py",
         "Agent.spend",
         "max",
     ): "the levels that one agent knows",
     (
-        "decentorth/algorithms/asynchronous/agent.py",
+        "decentorth/families/asynchronous/agent.py",
         "Agent.activations_known",
         "sum",
     ): "the versions that one agent knows",
     (
-        "decentorth/algorithms/asynchronous/agent.py",
+        "decentorth/families/asynchronous/agent.py",
         "Agent.take",
         "any",
     ): "validation: the masses of one agent",
     (
-        "decentorth/algorithms/asynchronous/agent.py",
+        "decentorth/families/asynchronous/agent.py",
         "Agent.take",
         "all",
     ): "validation: the entries of one agent",
     (
-        "decentorth/algorithms/asynchronous/asynchronous_drfgt.py",
+        "decentorth/families/asynchronous/asynchronous_drfgt.py",
         "AsynchronousDRFGT.init",
         "max",
     ): "Network.max, exact",
-    ("decentorth/algorithms/asynchronous/log.py", "decoded", "any"): "validation of a file",
+    ("decentorth/families/asynchronous/log.py", "decoded", "any"): "validation of a file",
     (
-        "decentorth/algorithms/asynchronous/schedule.py",
+        "decentorth/families/asynchronous/schedule.py",
         "uniforms",
         "random.Philox",
     ): "an agent's own stream",
@@ -231,7 +239,7 @@ ALLOWED = {
         "LinAlgError",
     ): "validation: ends the run",
     (
-        "decentorth/sets/j_orthogonal.py",
+        "decentorth/families/j_orthogonal/sets/j_orthogonal.py",
         "JOrthogonal.retract",
         "LinAlgError",
     ): "then each agent alone",
@@ -271,17 +279,17 @@ ALLOWED = {
         "max",
     ): "validation of one agent's matrix",
     (
-        "decentorth/problems/generalized/cca_settings.py",
+        "decentorth/families/generalized/problems/cca_settings.py",
         "CCASettings.features.build",
         "mean",
     ): "all data of one view",
     (
-        "decentorth/problems/generalized/lda.py",
+        "decentorth/families/generalized/problems/lda.py",
         "scatter_factors",
         "count_nonzero",
     ): "all data, before their features are divided",
     (
-        "decentorth/problems/generalized/lda.py",
+        "decentorth/families/generalized/problems/lda.py",
         "LDASettings.features.build",
         "sum",
     ): "all data, before their features are divided",

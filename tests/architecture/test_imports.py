@@ -25,7 +25,13 @@ class Layer(NamedTuple):
     """Third-party packages."""
 
 
+CORE = (
+    "lazy protocols settings display numerics kernels sets data problems algorithms text memory "
+    "files"
+)
+"""What a family may use of the core."""
 LAYERS = {
+    "families": Layer(("decentorth.families",), "", ""),
     "files": Layer(("topologies.matrix_files",), "memory text", "numpy scipy"),
     "text": Layer(
         ("topologies.flags", "topologies.text", "topologies.typed", "topologies.words"), "", ""
@@ -58,6 +64,18 @@ LAYERS = {
     "algorithms": Layer(
         ("decentorth.algorithms",), "lazy protocols settings numerics kernels text memory", "numpy"
     ),
+    "asynchronous": Layer(("decentorth.families.asynchronous",), CORE, "numpy"),
+    "asynchronous runs": Layer(
+        tuple(f"decentorth.families.asynchronous.{one}" for one in ("kind", "kinds", "replay")),
+        f"{CORE} asynchronous process api network running commands",
+        "",
+    ),
+    "generalized": Layer(("decentorth.families.generalized",), CORE, "numpy scipy sklearn"),
+    "nonsmooth": Layer(("decentorth.families.nonsmooth",), f"{CORE} generalized", "numpy scipy"),
+    "j_orthogonal": Layer(("decentorth.families.j_orthogonal",), CORE, "numpy scipy"),
+    "knowledge_graphs": Layer(
+        ("decentorth.families.knowledge_graphs",), f"{CORE} j_orthogonal", "numpy"
+    ),
     "network": Layer(
         ("decentorth.network",),
         "lazy protocols settings display numerics kernels process topologies text",
@@ -86,18 +104,18 @@ LAYERS = {
     "registry": Layer(("decentorth.registry",), "lazy settings text algorithms problems", ""),
     "api": Layer(
         ("decentorth.api",),
-        "process protocols settings display text memory registry numerics problems algorithms "
-        "network running topologies records",
+        "lazy process protocols settings display text memory registry numerics problems "
+        "algorithms network running topologies records",
         "numpy matplotlib pandas xarray",
     ),
     "estimators": Layer(
         ("decentorth.estimators",),
-        "api registry running network problems data sets protocols numerics",
+        "api registry running network problems data sets protocols numerics generalized nonsmooth",
         "numpy scipy sklearn",
     ),
     "theory": Layer(
         ("decentorth.theory",),
-        "lazy protocols settings numerics algorithms topologies memory",
+        "lazy protocols settings numerics algorithms topologies memory j_orthogonal",
         "numpy",
     ),
     "compare": Layer(
@@ -123,7 +141,7 @@ LAYERS = {
         "",
     ),
 }
-ABOVE = ("api", "registry", "estimators", "compare", "commands", "top")
+ABOVE = ("api", "registry", "estimators", "compare", "commands", "top", "asynchronous runs")
 """The programming interface and the layers on top of it."""
 LAZY = {
     (
@@ -144,11 +162,24 @@ def layer_of(name: str) -> str | None:
     return owners[max(owners, key=len)] if owners else None
 
 
+def lists_a_family(node: ast.AST) -> bool:
+    """True for ``from ..families.NAME.algorithms import *``, which is read by `_lazy` and by type
+    checkers and never executed."""
+    return (
+        isinstance(node, ast.ImportFrom)
+        and node.level > 1
+        and str(node.module).startswith("families.")
+        and node.names[0].name == "*"
+    )
+
+
 def imports(source: Module, names: frozenset[str]) -> Iterator[tuple[str, str]]:
     """(the function around it, dotted name) of everything that a module imports; ``names`` are the
     modules there are."""
     package = source.name if source.path.endswith("__init__.py") else source.name.rpartition(".")[0]
     for place, node in with_places(source.tree):
+        if lists_a_family(node):
+            continue
         if isinstance(node, ast.Import):
             yield from ((place, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -308,7 +339,9 @@ themselves."""
 BY_NAME = {
     "decentorth._lazy",
     "decentorth.__main__",
+    "decentorth.api.kinds",
     "decentorth.commands.completion",
+    "decentorth.families.j_orthogonal.kernels",
     "decentorth.numerics.kernels",
     "decentorth.process.leaving",
     "decentorth.recorders",

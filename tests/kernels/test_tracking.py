@@ -17,6 +17,7 @@ from scipy.sparse import _sparsetools, csr_array
 import topologies as tp
 from decentorth import DRFGT, solve
 from decentorth.algorithms.common.fields import landing, refresh
+from decentorth.numerics.ordered_sums import subtract_scaled
 from decentorth.problems import GEVP, PCA, FunctionProblem, Procrustes
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
@@ -93,8 +94,9 @@ def test_a_pass_is_the_step_in_numpy_and_each_agent_s_own(name: str, moves: bool
     change = kernels.compiled_tracking().landing_change
 
     expected_x, expected_y = x.copy(), y.copy()
-    along = (alpha, tracker) if moves else ()
-    field = refresh(landing, problem, expected_x, expected_y, old.copy(), penalty, along=along)
+    if moves:
+        subtract_scaled(alpha, tracker, expected_x)
+    field = refresh(landing, problem, expected_x, expected_y, old.copy(), penalty)
 
     def run(problem: Any, own: slice) -> tuple[Array, ...]:
         points, trackers, fields = x[own].copy(), y[own].copy(), old[own].copy()

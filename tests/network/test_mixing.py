@@ -263,8 +263,9 @@ def test_the_same_bits_and_counts_over_ranks(name: str, ranks: int) -> None:
         assert counts == (15, 15 * edges, 8 * edges * (6 * 5 + 6 * (12 + 5) + 3 * (1 + 12 + 5 + 1)))
     for placement in ("even", "fewer-cuts") if name in GRAPHS else ("even",):
         results = on_ranks(
-            ranks or n, lambda communicator, p=placement: history(NETWORKS[name](), communicator, p)
-        )  # type: ignore[misc]
+            ranks or n,
+            lambda communicator, p=placement: history(NETWORKS[name](), communicator, p),  # type: ignore[misc]
+        )
         assert [agent for agents, _ in results for agent in agents] == alone
         assert {found for _, found in results} == {counts}
 

@@ -35,6 +35,7 @@ from decentorth import (
     solve,
 )
 from decentorth.api import set_up
+from decentorth.families.j_orthogonal.problems.hspp import squared_distances
 from decentorth.problems import (
     CCA,
     HEVP,
@@ -46,7 +47,6 @@ from decentorth.problems import (
     SparsePCA,
     Spread,
 )
-from decentorth.problems.j_orthogonal.hspp import squared_distances
 from decentorth.protocols import Array
 from tests.mpi.spread import ellipsoid, log_cosh_blocks
 from tests.support.building import built, prepared

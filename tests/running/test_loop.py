@@ -497,9 +497,9 @@ def test_numbers_of_numpy_make_the_bits_of_python_numbers(whole: Any, tmp_path: 
 def test_settings_hold_python_numbers() -> None:
     halves: list[Any] = [kind(0.5) for kind in (np.float16, np.float32, np.float64)]
     found = [
-        DRFGT(batch_size=np.uint8(3)).batch_size,
+        DRFGT(batch_size=np.uint8(3)).batch_size,  # type: ignore[arg-type]
         *[DRFGT(penalty=half).penalty for half in halves],
-    ]  # type: ignore[arg-type]
+    ]
     assert [(type(one), one) for one in found] == [(int, 3), *[(float, 0.5)] * 3]
     assert DRFGT(penalty=np.longdouble(0.5)).penalty == 0.5  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="step_size must be positive and finite, got inf"):

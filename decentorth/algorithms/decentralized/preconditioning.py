@@ -8,8 +8,7 @@ network, once before the start, are:
     none         nothing                            P = I
     diagonal     d numbers, the diagonal of B       P = R^2,  R = diag(B)^{-1/2}
     sketch       B Omega, s columns, and diag(B)    P = R (U (1/L - 1/l) U^T + I/l) R, U L U^T the Nystrom approximation of R B R
-                                                    from R^{-1} Omega and l the smallest eigenvalue
-                                                    in L
+                                                    from R^{-1} Omega and l the smallest eigenvalue in L
     covariance   B itself                           P = B^{-1}
 
 Omega is orthonormal, from random signs, the same for all agents. The sketch is that of Frangella,

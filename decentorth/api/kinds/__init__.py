@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING
+
+from ..._lazy import families
 from ..arguments import AnySetup
-from .asynchronous import Agents, Restarting
 from .on_device import OnDevice
 from .plain import Run
 from .replicated import Replicated, ReplicatedUnreliable
 from .surviving import Surviving
 from .unreliable import Unreliable
 
-KINDS = (OnDevice, Restarting, Agents, Surviving, ReplicatedUnreliable, Replicated, Unreliable, Run)
-"""In order of precedence: a kind refuses arguments of the kinds after it that it cannot have."""
+if TYPE_CHECKING:
+    from ...families.asynchronous.kinds import *  # noqa: F403
+
+
+@cache
+def kinds() -> tuple[type[Run], ...]:
+    """In order of precedence: a kind refuses arguments of the kinds after it that it cannot
+    have."""
+    found = [Run, OnDevice, Surviving, ReplicatedUnreliable, Replicated, Unreliable]
+    found += [resolve_name(f"{module}:{name}") for name, module in families(__name__).items()]
+    return tuple(sorted(found, key=lambda kind: kind.precedence))
 
 
 def run_of(arguments: AnySetup) -> Run:
     """The run of these arguments, built and checked: of the first kind that fits."""
-    return next(kind for kind in KINDS if kind.fits(arguments))(arguments)
+    return next(kind for kind in kinds() if kind.fits(arguments))(arguments)

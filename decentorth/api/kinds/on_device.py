@@ -25,6 +25,8 @@ class OnDevice(Run):
     """The network mixes on the device, and the iterations have a problem, a state and sums there;
     the result is on the host."""
 
+    precedence = 10
+
     @staticmethod
     def fits(arguments: AnySetup) -> bool:
         return arguments.device is not None

@@ -59,6 +59,7 @@ class Run(Shown):
     at the start where some have left; ``about``, further facts for a log.
     """
 
+    precedence = 100
     repairs: ClassVar[bool] = True
     """True if the network repairs what a channel loses."""
     algorithm: Method

@@ -15,6 +15,8 @@ class Replicated(Run):
     """The network is that of one agent in each process, and the problem each rank's share of the
     samples."""
 
+    precedence = 60
+
     @staticmethod
     def fits(arguments: AnySetup) -> bool:
         return arguments.blocks is not None
@@ -41,6 +43,8 @@ class Replicated(Run):
 
 class ReplicatedUnreliable(Replicated, Unreliable):
     """The same with a channel, of which one agent has the faults of agents alone."""
+
+    precedence = 50
 
     @staticmethod
     def fits(arguments: AnySetup) -> bool:

@@ -15,6 +15,8 @@ from .plain import Run
 class Surviving(Run):
     """The communicator outlives ranks, and agents can leave the network and the problem."""
 
+    precedence = 40
+
     @staticmethod
     def fits(arguments: AnySetup) -> bool:
         return arguments.on_rank_loss == "shrink"

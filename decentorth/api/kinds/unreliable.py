@@ -16,6 +16,8 @@ class Unreliable(Run):
     """The network has the faults of messages, and the method, as it is run, those of agents around
     it."""
 
+    precedence = 70
+
     @staticmethod
     def fits(arguments: AnySetup) -> bool:
         return arguments.channel is not None

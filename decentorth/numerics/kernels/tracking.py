@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...protocols import Array, Index
-from .compiled import exact
+from .decorators import exact
 
 NOTHING, NONE = np.empty((0, 0, 0)), np.empty(0)
 """In the place of arrays that are not used."""

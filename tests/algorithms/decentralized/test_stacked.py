@@ -14,7 +14,7 @@ from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import AgentProblem, UltraESettings
 from decentorth.protocols import Array, Index
 from decentorth.sets import JOrthogonal, JOrthogonalStack
-from tests.reference import jobcd as naive
+from tests.families.j_orthogonal import jobcd_by_equations as naive
 from tests.support.j_orthogonal import LogCosh, signs
 from tests.support.j_orthogonal import states as of_problem
 

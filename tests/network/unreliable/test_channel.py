@@ -277,8 +277,9 @@ def test_the_same_bits_over_ranks(written: str) -> None:
     for repair, ranks in ((True, 3), (True, 10), (False, 7)):
         channel = Channel(written, "loss:p=0.1", repair=repair)
         parts = on_ranks(
-            ranks, lambda communicator, c=channel: rounds(c, DENSE, x, 12, communicator)[-1]
-        )  # type: ignore[misc]
+            ranks,
+            lambda communicator, c=channel: rounds(c, DENSE, x, 12, communicator)[-1],  # type: ignore[misc]
+        )
         np.testing.assert_array_equal(np.concatenate(parts), rounds(channel, DENSE, x, 12)[-1])
 
 
@@ -325,8 +326,9 @@ def test_a_run_goes_on_with_what_is_in_flight(
     for number, first in enumerate((0, 15)):
         folder = tmp_path / str(number)
         on_ranks(
-            2, lambda communicator, first=first, folder=folder: go(communicator, first, folder)
-        )  # type: ignore[misc]
+            2,
+            lambda communicator, first=first, folder=folder: go(communicator, first, folder),  # type: ignore[misc]
+        )
         assert go("serial", 40, resume=folder) == whole
     with pytest.raises(do.CheckpointError, match="network: channel is"):
         do.solve(PROBLEM, method, RING, iterations=40, record_every=5, comm="serial", resume=folder)

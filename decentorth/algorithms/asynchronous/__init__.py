@@ -1,1 +1,0 @@
-"""The asynchronous method: agents that do not wait, their schedules, logs and runs on ranks."""

@@ -1,1 +1,0 @@
-"""Methods of a single agent on {x : x^T J x = J}."""

@@ -1,1 +1,0 @@
-"""Subgradient methods on the Stiefel manifold."""

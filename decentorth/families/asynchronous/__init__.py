@@ -1,0 +1,2 @@
+"""Agents that act by their own clocks: the method, its drivers on ranks and in one process, its
+runs, logs and replays."""

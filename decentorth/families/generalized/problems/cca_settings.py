@@ -1,0 +1,326 @@
+"""The settings of canonical correlation analysis: two views of samples, from files or generated."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+import numpy as np
+
+from decentorth.numerics.ordered_sums import sums
+from decentorth.problems.base import AgentProblem, Deferred, Outline, stream
+from decentorth.problems.base import View as Given
+from decentorth.problems.common import division
+from decentorth.problems.common.division import Centred, Division, PooledPlace, SampleSource, placed
+from decentorth.problems.common.pooled import HERE, Units, Wanted, refuse_constant, units
+from decentorth.problems.features.split import (
+    Among,
+    SplitCCA,
+    by_features,
+    random_features,
+    split_features,
+)
+from decentorth.protocols import Array, Collective
+from decentorth.settings import Condition, Count, NotNegative, Range, Share
+
+from .cca import CCA, forms_moments
+
+
+class View(NamedTuple):
+    """A view of the samples of some agents, the names or numbers of its columns, and its units."""
+
+    rows: list[Array]
+    columns: Sequence[object]
+    units: Units
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoViews(Centred, ABC):
+    """Two views of real data, its samples divided over the agents, or of generated data.
+
+    Parameters
+    ----------
+    data
+        Images, whose left and right halves are the two views: the name of bundled data (digits) or
+        a file with one image per row (idx and others). With data_y the first view itself. Or
+        synthetic: Gaussian views with shared factors.
+    data_y
+        A file with the second view, row for row the samples of data.
+    columns_y
+        The names of the columns of the second view, in the table whose columns make the first.
+    rank
+        How many pairs of canonical directions.
+    width
+        Pixels in a row of an image; by default images are square.
+    drop_constant
+        Columns whose variance is at most this share of their view's mean variance are left out.
+    scale
+        Divide by standard deviations over all samples: columns, each column by its own; view, a
+        view by the root of its columns' mean variance; or none. Without a word, as in other
+        problems: each column by its own before any is left out.
+    dimension, dimension_y
+        Columns of the two views (synthetic data).
+    correlation, decay
+        The canonical correlations of the distribution are correlation decay^k, k = 0, 1, ...
+        (synthetic data).
+    condition
+        Of the covariances of the distribution, whose eigenvalues fall geometrically (synthetic
+        data).
+    heterogeneity
+        Standard deviation of the logarithms by which each agent stretches each pair of factors; the
+        correlations of the distribution of all samples are the same in any case (synthetic data).
+    """
+
+    data: str = "digits"
+    data_y: str | None = None
+    columns_y: tuple[str, ...] = ()
+    rank: Count = 5
+    width: Annotated[int, Range(least=2)] | None = None
+    drop_constant: NotNegative = 1e-3
+    scale: bool | Literal["columns", "view", "none"] = "columns"  # type: ignore[assignment]  # true means the same
+    samples: division.AgentSamples = 1000
+    dimension: Count = 10
+    dimension_y: Count = 10
+    correlation: Share = 0.9
+    decay: Share = 0.8
+    condition: Condition = 10.0
+    heterogeneity: NotNegative = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        halves = self.data_y is None and self.width is None
+        if self.data_y is not None and (self.data == "synthetic" or self.width is not None):
+            raise ValueError("data_y goes with a file in data, not with synthetic data, nor width")
+        if self.columns_y and not (self.columns and halves):
+            raise ValueError("columns_y go with columns of the same table, not data_y or width")
+        least = min(self.dimension, self.dimension_y)
+        if self.data == "synthetic" and self.rank > least:
+            raise ValueError(
+                f"rank must be at most {least}, the smaller dimension, got {self.rank}"
+            )
+
+    def selected(self) -> tuple[tuple[str, ...], str | None, bool, tuple[str, ...], bool]:
+        columns, label, drop_missing, exclude, fill = super().selected()
+        return (*columns, *self.columns_y), label, drop_missing, exclude, fill
+
+    _generators = ("synthetic",)
+    _for_generated = (
+        "samples",
+        "dimension",
+        "dimension_y",
+        "correlation",
+        "decay",
+        "condition",
+        "heterogeneity",
+    )
+    _for_files = (*[name for name in division.DIVIDED if name != "scale"], "columns_y")
+
+    def problem(self, n_agents: int, seed: int) -> Deferred:
+        source = self._source(n_agents, seed)
+
+        def build(agents: slice, collective: Collective) -> AgentProblem[Any]:
+            first, second = self._both(source, agents, collective)
+            source.units = first.units, second.units
+            return self._made(first, second, placed(n_agents, agents, collective))
+
+        def outline() -> Outline:
+            widths = n1, n2 = self._widths(source)
+
+            def made(rows: list[Array], agents: slice, pool: Collective) -> AgentProblem[Any]:
+                parts = zip(_cut(rows, n1), widths, strict=True)
+                first, second = [View(part, [*range(d)], Units.none(d)) for part, d in parts]
+                return self._stand_in()._made(first, second, placed(n_agents, agents, pool))
+
+            sizes = Outline(copies=2.0, made=made, point=(n1 + n2) * self.rank, views=widths)
+            return sizes._replace(more=lambda own: self._beside(own, n1, n2))
+
+        return source.deferred(build, outline)
+
+    @abstractmethod
+    def _made(self, first: View, second: View, place: PooledPlace) -> AgentProblem[Any]:
+        """The problem of the two views."""
+
+    def _stand_in(self) -> Self:
+        """The settings with which random samples make a problem of the same size."""
+        return self
+
+    def _beside(self, counts: Sequence[int], n1: int, n2: int) -> int:
+        """The numbers that agents with these counts of samples hold beside them."""
+        return 0
+
+    def _source(self, n_agents: int, seed: int) -> SampleSource:
+        if self.data_y is None:
+            return super()._source(n_agents, seed)
+        return Division([self.data, self.data_y], self, n_agents, seed)
+
+    def _drawn(self, n_agents: int, seed: int) -> division.Generated:
+        counts, width = [self.samples] * n_agents, self.dimension + self.dimension_y
+        return division.Generated(counts, width, self._drawing(seed), self.wanted)
+
+    @property
+    def wanted(self) -> Wanted:
+        return super().wanted._replace(scale=True)  # which also finds columns that vary little
+
+    def _widths(self, source: SampleSource) -> tuple[int, int]:
+        """The numbers of columns of both views."""
+        if self.columns_y:
+            return len(self.columns), len(self.columns_y)
+        if self.data == "synthetic":
+            return self.dimension, self.dimension_y
+        if self.data_y is None:
+            left, right = _halves([np.empty((1, source.width))], self.width)
+            return left[0].size, right[0].size
+        first = Division([self.data], self, 1, 0).width
+        return first, source.width - first
+
+    def _views(self, source: SampleSource, agents: slice, collective: Collective) -> list[Given]:
+        """The two views of the agents' samples as they are, and the names of their columns."""
+        views = source.found(agents, collective)
+        with collective.together():
+            if self.columns_y:
+                names, parts = (self.columns, self.columns_y), _cut(views[0][0], len(self.columns))
+                return list(zip(parts, names, strict=True))
+            if len(views) == 1:
+                return [(half, ()) for half in _halves(views[0][0], self.width)]
+        return views
+
+    def _both(self, source: SampleSource, agents: slice, collective: Collective) -> list[View]:
+        """Both views in their units, without constant columns."""
+        views = zip(("first", "second"), self._views(source, agents, collective), strict=True)
+        return [self._in_units(name, *view, collective) for name, view in views]
+
+    def _in_units(
+        self, name: str, view: Sequence[Array], names: Sequence[str], collective: Collective
+    ) -> View:
+        found = units(view, collective, names=names)
+        variances = found.scale**2
+        mean = float(sums(variances[None])[0]) / len(variances)
+        if not mean > 0.0:
+            raise ValueError(f"the {name} view is constant: all samples have the same entries")
+        kept = variances > self.drop_constant * mean
+        if self.scale is True:
+            refuse_constant(found.constant, names)
+            kept = ~found.constant
+        whole, none = np.full(len(kept), np.sqrt(mean)), np.ones(len(kept))
+        divisor = {"view": whole, "none": none, False: none}.get(self.scale, found.scale)
+        found = found._replace(mean=found.mean[kept], rest=found.rest[kept], scale=divisor[kept])
+        change = found.standard if self.center else lambda a: found.completed(a) / found.scale
+        used = np.flatnonzero(kept).tolist()
+        columns = [names[k] if names else k for k in used]
+        return View([np.ascontiguousarray(change(a[:, kept])) for a in view], columns, found)
+
+    def _drawing(self, seed: int) -> Callable[[int], list[Array]]:
+        """An agent's Gaussian views: u_k = sqrt(c_k) z_k + sqrt(1 - c_k) e_k, v_k = sqrt(c_k) z_k +
+        sqrt(1 - c_k) e'_k, mixed."""
+        k = min(self.dimension, self.dimension_y)
+        share = np.sqrt(self.correlation * self.decay ** np.arange(k))
+        rest = np.sqrt(1.0 - share * share)
+
+        @cache
+        def mixings() -> list[Array]:
+            shared = stream(seed)
+            return [_mixing(n, self.condition, shared) for n in (self.dimension, self.dimension_y)]
+
+        def draw(agent: int) -> list[Array]:
+            rng, views = stream(seed, agent), []
+            stretch = np.exp(self.heterogeneity * rng.standard_normal(k))
+            common = share * rng.standard_normal((self.samples, k))
+            for mixing in mixings():
+                factors = rng.standard_normal((self.samples, len(mixing)))
+                factors[:, :k] *= rest
+                factors[:, :k] += common
+                factors[:, :k] *= stretch
+                views.append(factors @ mixing)
+            return views
+
+        return draw
+
+
+@dataclass(frozen=True, kw_only=True)
+class CCASettings(TwoViews):
+    """Canonical correlations of two views of real data, its samples divided over the agents, or of
+    generated data.
+
+    Parameters
+    ----------
+    ridge
+        Added to the diagonals of the covariances, as a share of their mean eigenvalue: it bounds
+        their condition.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> settings = do.problems.CCASettings(data="synthetic", rank=2)
+    >>> problem = settings.problem(4, seed=0)
+    >>> result = do.solve(problem, do.CDADT(), "ring", iterations=200)
+    >>> error = result.history["error"]
+    >>> bool(error[-1] < error[0])
+    True
+    """
+
+    ridge: NotNegative = 0.01
+
+    def _made(self, first: View, second: View, place: PooledPlace) -> CCA:
+        names = {"the first view": first.columns, "the second view": second.columns}
+        views = first.rows, second.rows
+        return CCA(*views, self.rank, ridge=self.ridge, names=names, **place)
+
+    def _stand_in(self) -> Self:
+        return replace(self, ridge=1.0)
+
+    def _beside(self, counts: Sequence[int], n1: int, n2: int) -> int:
+        return (n1 * n1 + n1 * n2 + n2 * n2) * sum(forms_moments(m, n1, n2) for m in counts)
+
+    def features(self, n_agents: int, seed: int) -> Deferred:
+        """The problem of agents that hold features, consecutive columns of each view, of all
+        samples; each rank reads all data."""
+        source = self._source(1, seed)
+
+        def build() -> SplitCCA:
+            ((a,), _, x), ((b,), _, y) = self._both(source, slice(0, 1), HERE)
+            first, second = [self.ridge * float((view * view).mean()) for view in (a, b)]
+            left, right = [by_features(view, n_agents) for view in (a, b)]
+            return SplitCCA(left, right, self.rank, (first, second)).with_units((x, y))
+
+        def made(agents: slice) -> SplitCCA:
+            widths, m = self._widths(source), source.counts[0]
+            among = Among.evenly(agents, n_agents, *widths)
+            first, second = (random_features(m, among, agents, view) for view in (0, 1))
+            problem = SplitCCA(first, second, self.rank, (1.0, 1.0), among=among)
+            return problem.with_units(self.no_units(*widths))
+
+        return split_features(n_agents, build, source.numbers, made, self.partition)
+
+
+def _mixing(n: int, condition: float, rng: np.random.Generator) -> Array:
+    """``(n, n)``: a random rotation, a geometric diagonal from 1 to condition^{-1/2}, and another
+    rotation."""
+    first, second = (np.linalg.qr(rng.standard_normal((n, n)))[0] for _ in range(2))
+    return (first * np.geomspace(1.0, condition**-0.5, n)) @ second
+
+
+def _cut(rows: Sequence[Array], end: int) -> list[list[Array]]:
+    """The columns of each agent before ``end``, and the others."""
+    parts = slice(end), slice(end, None)
+    return [[np.ascontiguousarray(a[:, part]) for a in rows] for part in parts]
+
+
+def _halves(images: Sequence[Array], width: int | None) -> list[list[Array]]:
+    """The left and the right halves of images, flattened; for an odd width the middle column goes
+    to the right."""
+    pixels = images[0].shape[1]
+    across = width or math.isqrt(pixels)
+    if pixels % across or (width is None and across * across != pixels) or across < 2:
+        shape = f"made of rows of {width} pixels" if width else "square"
+        raise ValueError(
+            f"images of {pixels} pixels are not {shape}: give their width, or data_y with the "
+            "second view"
+        )
+    grids = [image.reshape(len(image), -1, across) for image in images]
+    halves = slice(across // 2), slice(across // 2, None)
+    parts = [[grid[:, :, half].reshape(len(grid), -1) for grid in grids] for half in halves]
+    return [list(map(np.ascontiguousarray, part)) for part in parts]

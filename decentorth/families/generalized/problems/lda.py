@@ -1,0 +1,272 @@
+"""Linear discriminant analysis as a generalized eigenvalue problem.
+
+Fisher's discriminant directions of N labelled samples are the leading eigenvectors of S_b v = w B
+v, where with N_c samples of class c, their mean m_c and the mean m of all
+
+    S_b = sum_c (N_c / N) (m_c - m) (m_c - m)^T,    S_w = (1/N) sum_c sum_{i in c} (a_i - m_c) (a_i - m_c)^T,
+    B = S_w + ridge (tr S_w / n) I
+
+A feature that is constant within every class makes S_w singular, and the ridge, which is relative
+to the mean eigenvalue, makes B positive definite. S_b has at most as many nonzero eigenvalues as
+classes, minus one. Both are sums over all samples, hence means over the n agents of n times the
+sums over their own: a `PooledGEVP`, for which agents add up counts and sums of each class once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decentorth.numerics.threads import one_thread
+from decentorth.problems.base import Deferred, Outline, on_each_rank
+from decentorth.problems.common.division import Divided, Division, SampleFile, placed
+from decentorth.problems.common.pooled import HERE, Units, in_units, total
+from decentorth.problems.features.split import (
+    Among,
+    SplitGEVP,
+    by_features,
+    random_features,
+    split_features,
+)
+from decentorth.protocols import Array, Collective, Index
+from decentorth.settings import Count, NotNegative
+
+from .gevp import GEVP, PooledGEVP
+
+Classes = NDArray[Any]
+"""The class of each sample, a number or a text."""
+
+
+def scatters(samples: Array, classes: Classes) -> tuple[Array, Array]:
+    """The scatters S_b and S_w, each ``(n, n)``, of the samples ``(N, n)`` with class labels
+    ``(N,)`` of any kind."""
+    n_samples, n = samples.shape
+    mean = samples.mean(axis=-2)
+    between, within = np.zeros((n, n)), np.zeros((n, n))
+    for label in np.unique(classes):
+        own = samples[classes == label]
+        centre = own.mean(axis=-2)
+        own = own - centre
+        within += own.T @ own
+        away = (centre - mean)[:, None]
+        between += len(own) * (away @ away.T)
+    return between / n_samples, within / n_samples
+
+
+def scatter_factors(samples: Array, classes: Classes) -> tuple[Array, Array]:
+    """Y, ``(classes, n)``, and Z, ``(N, n)``, with S_b = Y^T Y and S_w = Z^T Z: each column is of
+    one feature alone."""
+    mean, away, around = samples.mean(axis=-2), [], samples.copy()
+    for label in np.unique(classes):
+        own = classes == label
+        centre = samples[own].mean(axis=-2)
+        around[own] -= centre
+        away.append(np.sqrt(np.count_nonzero(own) / len(samples)) * (centre - mean))
+    return np.stack(away), around / np.sqrt(len(samples))
+
+
+def class_means(
+    samples: Sequence[Array], numbers: Sequence[Index], k: int, collective: Collective
+) -> tuple[Array, Array]:
+    """The number of samples ``(k,)`` and the mean ``(k, d)`` of each class, over all agents.
+
+    ``samples`` are ``(m_i, d)`` of each agent here, ``numbers`` the classes of their rows,
+    ``(m_i,)`` integers below k.
+    """
+    d = samples[0].shape[1]
+
+    def sums_of(own: tuple[Array, Index]) -> Array:
+        member = (own[1] == np.arange(k)[:, None]).astype(np.float64)
+        return np.column_stack((member.sum(-1), member @ own[0])).reshape(-1)
+
+    with one_thread():  # the bits of products depend on the number of BLAS threads
+        pairs = zip(samples, numbers, strict=True)
+        found = total(pairs, k * (d + 1), sums_of, collective.fold).reshape(k, d + 1)
+    return found[:, 0].copy(), found[:, 1:] / found[:, :1]
+
+
+def agent_scatters(
+    samples: Sequence[Array],
+    numbers: Sequence[Index],
+    moments: tuple[Array, Array],
+    ridge: float,
+    n_agents: int,
+    collective: Collective,
+) -> tuple[list[Array], list[Array]]:
+    """The matrices ``(d, d)`` of each agent here whose means over all agents are S_b and S_w with
+    its ridge.
+
+    ``samples`` and ``numbers`` are those of `class_means`, which returned ``moments``.
+    """
+    counts, means = moments
+    count, d = counts.sum(-1), means.shape[1]
+    away = means - counts @ means / count
+    weight = n_agents / count
+    with one_thread():  # the bits of products depend on the number of BLAS threads
+        apart = [away[own] for own in numbers]
+        around = [a - means[own] for a, own in zip(samples, numbers, strict=True)]
+        between, within = [[weight * (a.T @ a) for a in part] for part in (apart, around)]
+    trace = float(total(within, 1, np.trace, collective.fold)[0]) / n_agents
+    for own in within:
+        own[np.diag_indices(d)] += ridge * trace / d
+    return between, within
+
+
+@dataclass(frozen=True, kw_only=True)
+class LDASettings(Divided):
+    """Linear discriminant analysis: the directions that separate the classes of labelled samples
+    best.
+
+    Parameters
+    ----------
+    rank
+        How many directions; by default as many as there are, one less than classes.
+    ridge
+        Added to every eigenvalue of the within-class scatter, as a multiple of their mean.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> problem = do.problems.LDASettings(rank=2).problem(4, seed=0)
+    >>> result = do.solve(problem, do.CDADT(), "ring", iterations=100)
+    >>> objective = result.history["objective"]
+    >>> bool(objective[-1] < objective[0])
+    True
+    """
+
+    data: SampleFile = "digits"
+    rank: Count | None = None
+    ridge: NotNegative = 1e-2
+
+    def idle(self) -> dict[str, str]:
+        found = super().idle()
+        return {name: found[name] for name in found if name not in ("labels", "label_column")}
+
+    def problem(self, n_agents: int, seed: int) -> Deferred:
+        """The problem; with several agents the seed divides the samples."""
+        source = Division([self.data], self, n_agents, seed)
+        if n_agents > 1:
+
+            def build(agents: slice, collective: Collective) -> PooledGEVP:
+                (samples,) = source.read(agents, collective)
+                with collective.together():
+                    classes = self._classes(source, agents)
+                known = _known(classes, collective)
+                with collective.together():
+                    rank = self._directions(len(known))
+                    numbers = [np.searchsorted(known, own) for own in classes]
+                moments = class_means(samples, numbers, len(known), collective)
+                pair = agent_scatters(samples, numbers, moments, self.ridge, n_agents, collective)
+                return PooledGEVP(*pair, rank, **placed(n_agents, agents, collective))
+
+            def stand_in(rows: list[Array], agents: slice, collective: Collective) -> PooledGEVP:
+                with collective.together():
+                    classes = [] if self.rank else self._classes(source, agents)
+                rank = self.rank or len(_known(classes, collective)) - 1
+                pair = [a.T @ a for a in rows], [np.eye(a.shape[1]) for a in rows]
+                return PooledGEVP(*pair, rank, **placed(n_agents, agents, collective))
+
+            def outline() -> Outline:
+                d = source.width
+                return Outline(copies=2.0, more=lambda own: 2 * d * d * len(own), made=stand_in)
+
+            return source.deferred(build, outline)
+
+        def one(rows: list[Array], agents: slice, collective: Collective) -> GEVP:
+            return GEVP(rows[0].T @ rows[0], np.eye(rows[0].shape[1]), self._loaded_rank())
+
+        def whole() -> Outline:
+            m, n, beside = self._file().extent()
+            return Outline([m], n, more=lambda own: 2 * n * n, made=one, beside=beside)
+
+        return on_each_rank(1, lambda agents: self._made(), whole)
+
+    def _classes(self, source: Division, agents: slice) -> list[Classes]:
+        """The classes of the samples of each agent in ``agents``."""
+        if not source.sites:
+            every = self._labels(self._file())
+            return [every[part] for part in source.parts[agents]]
+        if self.labels is not None:
+            raise ValueError("labels are of one file, not of sites: give label_column='NAME'")
+        return [self._labels(self._file(file)) for file in source.files[0][agents]]
+
+    def features(self, n_agents: int, seed: int) -> Deferred:
+        """The problem of agents that hold features, consecutive columns, of all samples; each rank
+        reads all data."""
+
+        def build() -> SplitGEVP:
+            samples, classes, rank, units = self._loaded()
+            away, around = scatter_factors(samples, classes)
+            ridge = self.ridge * float((around * around).sum()) / samples.shape[1]
+            parts = by_features(away, n_agents), by_features(around, n_agents)
+            return SplitGEVP(*parts, rank, ridge).with_units(units)
+
+        def numbers() -> int:
+            m, n, _ = self._file().extent()
+            return int(m * n)
+
+        def made(agents: slice) -> SplitGEVP:
+            m, n, _ = self._file().extent()
+            among, rank = Among.evenly(agents, n_agents, n), self._loaded_rank()
+            between, within = (random_features(k, among, agents) for k in (rank + 1, m))
+            problem = SplitGEVP(between, within, rank, 1.0, among=among)
+            return problem.with_units(self.no_units(n))
+
+        return split_features(n_agents, build, numbers, made)
+
+    def _file(self, file: str | None = None) -> Any:
+        return Division([file or self.data], self, 1, 0).views[0]
+
+    def _loaded_rank(self) -> int:
+        """The number of directions; the labels of the file are read for it, not the samples."""
+        return self._directions(len(np.unique(self._labels(self._file()))))
+
+    def _loaded(self) -> tuple[Array, Classes, int, tuple[Units, ...]]:
+        """The samples, their classes, the number of directions, and the common units."""
+        source = self._file()
+        classes = self._labels(source)
+        rank = self._directions(len(np.unique(classes)))
+        every = [source.rows(np.arange(source.shape[0]))]
+        (names,) = Division([self.data], self, 1, 0).names
+        (samples,), units = in_units(every, HERE, self.wanted, names)
+        return samples, classes, rank, units
+
+    def _labels(self, source: Any) -> Classes:
+        """The classes of a file's samples."""
+        from decentorth.data import load_labels
+
+        classes = source.labels if self.labels is None else load_labels(self.labels)
+        if classes is None:
+            raise ValueError(f"{source.name} brings no labels: give labels, or label_column")
+        if len(classes) != source.shape[0]:
+            raise ValueError(
+                f"{source.name} has {source.shape[0]} samples, but there are {len(classes)} labels"
+            )
+        return np.asarray(classes)
+
+    def _directions(self, classes: int) -> int:
+        """The number of directions; a ValueError where these classes have fewer."""
+        most = classes - 1
+        rank = self.rank or most
+        if not 1 <= rank <= most:
+            raise ValueError(f"{classes} classes have at most {most} directions, got rank {rank}")
+        return rank
+
+    def _made(self) -> GEVP:
+        samples, classes, rank, units = self._loaded()
+        between, within = scatters(samples, classes)
+        n = len(within)
+        whole = within + self.ridge * (np.trace(within) / n) * np.eye(n)
+        return GEVP(between, whole, rank).with_units(units)
+
+
+def _known(classes: Sequence[Classes], collective: Collective) -> Classes:
+    """The different classes of all agents, in order."""
+    own = np.unique(np.concatenate(classes)).tolist()
+    every = [json.loads(text) for text in collective.everyone(json.dumps(own).encode())]
+    return np.unique(np.array([label for part in every for label in part]))

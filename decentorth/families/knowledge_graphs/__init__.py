@@ -1,0 +1,1 @@
+"""UltraE and the link prediction of paper 001: facts, scores and ranks."""

@@ -1,1 +1,0 @@
-"""Problems over {x : x^T B x = I}."""

@@ -1,1 +1,0 @@
-"""Problems over {x : x^T J x = J}."""

@@ -1,1 +1,0 @@
-"""Nonsmooth problems over the Stiefel manifold."""
