@@ -12,6 +12,7 @@ import numpy as np
 import topologies as tp
 from decentorth import DRFGT, RGD
 from decentorth.api import set_up
+from decentorth.network import Network
 from decentorth.problems import Procrustes
 from decentorth.problems.stiefel.procrustes import published_rows
 
@@ -83,6 +84,17 @@ def copies(n: int, width: int, calls: int) -> Works:
     return {"iteration": repeated(ours.__next__, calls), "x, y and gradient copied once": copy}
 
 
+def exact_sum(graph: Any, calls: int) -> Works:
+    """A sum of 30 numbers over all agents along a tree, and NumPy's sum of the same array."""
+    network = Network(tp.metropolis_weights(graph), "serial")
+    x = np.random.default_rng(0).standard_normal((network.n_agents, 30))
+    network.total(x)
+    return {
+        "sum along the tree": repeated(lambda: network.total(x), calls),
+        "np.add.reduce": repeated(lambda: np.add.reduce(x), calls),
+    }
+
+
 def cases(quick: bool, peers: Peers) -> list[Case]:
     """The section's cases."""
     blocks, jobs = (15, 5) if quick else (60, 15)
@@ -96,4 +108,10 @@ def cases(quick: bool, peers: Peers) -> list[Case]:
         found.append(
             Case(f"{name}, 2 ranks, wall time", partial(job, 2, "exchange", n, width, jobs), jobs)
         )
+    for name, graph, calls in (
+        ("ring of 1,000", tp.ring(1000), 200),
+        ("torus of 100,000", tp.torus(250, 400), 5),
+    ):
+        case = Case(f"exact sum, {name}, 30 numbers", partial(exact_sum, graph, calls), blocks)
+        found.append(case)
     return found

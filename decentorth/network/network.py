@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property, partial
@@ -20,7 +21,7 @@ from .halo import even_bounds, fewer_cuts_bounds, plan
 from .ledger import Contents, Ledger
 from .traffic import Traffic
 from .transport.communicator import connect
-from .tree import Level, TreeSum, levels
+from .tree import Tree, TreeSum, spanning_tree
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 Placement = Literal["even", "fewer-cuts"]
 Arrays: TypeAlias = tuple[Array, ...]
+Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 InFlight: TypeAlias = Mapping[str, Array]
 """The messages that have not arrived, by name."""
 _PLACEMENTS: dict[str, Callable[[Csr, int], Index]] = {
@@ -41,15 +43,32 @@ _LARGEST_DIRECTED = 1500
 (`topologies.directed_spectrum`)."""
 
 
-class Exchanges(dict[tuple[int, ...], Traffic]):
-    """The exchanges by the widths of their arrays, each made when it is first needed."""
+class Exchanges(dict[Shapes, Traffic]):
+    """The exchanges by the shapes of their arrays, each checked and made when it is first needed.
 
-    def __init__(self, make: Callable[[tuple[int, ...]], Traffic]) -> None:
-        self._make = make
+    Arrays of the same widths share an exchange, which is in ``by_widths``.
+    """
 
-    def __missing__(self, widths: tuple[int, ...]) -> Traffic:
-        self[widths] = made = self._make(widths)
-        return made
+    def __init__(self, n_local: int, make: Callable[[tuple[int, ...]], Traffic]) -> None:
+        self._n_local, self._make = n_local, make
+        self.by_widths: dict[tuple[int, ...], Traffic] = {}
+
+    def __missing__(self, shapes: Shapes) -> Traffic:
+        widths = tuple([_width(shape, self._n_local) for shape in shapes])
+        if widths not in self.by_widths:
+            self.by_widths[widths] = self._make(widths)
+        self[shapes] = self.by_widths[widths]
+        return self[shapes]
+
+
+def _width(shape: tuple[int, ...], n_local: int) -> int:
+    """The numbers per agent of a stacked array; ValueError for another number of agents."""
+    if shape[:1] != (n_local,):
+        raise ValueError(
+            f"an array for the other agents needs one entry for each of the {n_local} agents of "
+            f"this process: its shape must begin with {n_local}, got {shape}"
+        )
+    return math.prod(shape[1:])
 
 
 class Plan:
@@ -61,9 +80,9 @@ class Plan:
         self.halo = plan(W, network.bounds, communicator.rank)
         self.directed_edges = len(W.data) - W.rows
         self.traffic = Exchanges(
-            partial(Traffic, self.halo, communicator, compiled=network.compiled)
+            network.n_local,
+            partial(Traffic, self.halo, communicator, compiled=network.compiled),
         )
-        """The exchange for arrays of these widths."""
         self.used: Counter[Contents] = Counter()
         """The rounds so far in which every message was sent once, by what the messages had in
         them."""
@@ -80,7 +99,7 @@ class Plan:
         used = self.used + Counter(
             {
                 Contents(use, widths): n
-                for widths, one in self.traffic.items()
+                for widths, one in self.traffic.by_widths.items()
                 for use, n in one.used.items()
             }
         )
@@ -146,7 +165,6 @@ class Network(Shown):
         self.transport_messages = self.transport_bytes = 0
         self.wait_seconds, self.compiled = 0.0, False
         self._plans: dict[Hashable, Plan] = {}
-        self._sums: dict[int, TreeSum] = {}
         self._totals: Counter[Contents] = Counter()
         self._earlier = Ledger()
         self.final_ledger: Ledger | None = None
@@ -415,12 +433,14 @@ class Network(Shown):
         """
         if self.sequence is not None:
             raise ValueError("exact sums need edges that stay, and this network changes over time")
-        widths = [x.size // self.n_local for x in xs]
-        values = np.concatenate([x.reshape(self.n_local, -1) for x in xs], axis=1)
-        self._add_up(values, "sums over the tree")
-        parts = np.split(values, np.cumsum(widths)[:-1], axis=1)
-        pairs = zip(map(np.ascontiguousarray, parts), xs, strict=True)
-        return tuple([part.reshape(x.shape) for part, x in pairs])
+        values = [self._flat(x) for x in xs]
+        together = np.concatenate(values, axis=1) if len(values) > 1 else values[0]
+        total = self._add_up(together, "sums over the tree")
+        parts = np.split(total, np.cumsum([part.shape[1] for part in values])[:-1])
+        pairs = zip(parts, xs, strict=True)
+        return tuple(
+            [np.broadcast_to(one.reshape(x.shape[1:]), x.shape).copy() for one, x in pairs]
+        )
 
     def column_sums(self, values: Array) -> Array:
         """``(k,)``: the sums over all agents of ``values``, ``(n_local, k)``, before a run; every
@@ -429,32 +449,33 @@ class Network(Shown):
         As `total`; on a directed graph, and on one that changes, the messages go along the chain of
         the agents in their order.
         """
-        total = values.copy()
-        self._add_up(total, "sums of columns")
-        return np.ascontiguousarray(total[0], dtype=np.float64)
+        return self._add_up(self._flat(values), "sums of columns")
 
     @cached_property
-    def _tree(self) -> list[Level]:
-        """The rounds of a sum: along the edges of a fixed undirected graph, otherwise along a
-        chain."""
+    def _tree(self) -> Tree:
+        """The edges of a sum: those of a fixed undirected graph, otherwise a chain."""
         if self.directed or self.sequence is not None:
-            return levels(topologies.metropolis_weights(topologies.path(self.n_agents)))
-        return levels(self.W)
+            return spanning_tree(topologies.metropolis_weights(topologies.path(self.n_agents)))
+        return spanning_tree(self.W)
 
-    def _add_up(self, values: Array, use: str) -> None:
-        """Replace each row of ``values``, ``(n_local, k)``, by the sum over all agents, and count
-        the messages."""
+    @cached_property
+    def _sum(self) -> TreeSum:
+        return TreeSum(self._tree, self.bounds, self.communicator)
+
+    def _add_up(self, values: Array, use: str) -> Array:
+        """``(k,)``: the sum over all agents of ``values``, ``(n_local, k)``; its messages are
+        counted."""
         width = values.shape[1]
-        if width not in self._sums:
-            self._sums[width] = TreeSum(self._tree, self.bounds, self.communicator, width)
-        one = self._sums[width]
-        self.wait_seconds += one(values)
+        total = self._sum(values.astype(np.float64, casting="same_kind", copy=False))
+        messages = 2 * (self.n_agents - 1)
         self._totals[Contents(use, (width,))] += 1
-        self.rounds += one.rounds
-        self.messages += one.messages
-        self.bytes += 8 * width * one.messages
-        self.transport_messages += one.transport_messages
-        self.transport_bytes += one.transport_bytes
+        self.rounds += 2 * self._tree.depth
+        self.messages += messages
+        self.bytes += 8 * width * messages
+        self.transport_messages += self._sum.messages
+        self.transport_bytes += 8 * width * self._sum.vectors
+        self.wait_seconds += self._sum.waited
+        return total
 
     @property
     def sums_exactly(self) -> bool:
@@ -492,6 +513,10 @@ class Network(Shown):
         """
         return contextlib.nullcontext()
 
+    def _flat(self, x: Array) -> Array:
+        """``x`` as ``(n_local, k)``; ValueError for another number of agents."""
+        return x.reshape(self.n_local, _width(x.shape, self.n_local))
+
     def _mix(self, xs: Arrays, alike: bool = False, pushed: int = 0) -> Arrays:
         plan, traffic = self._exchange_of(xs)
         if alike:
@@ -500,9 +525,8 @@ class Network(Shown):
 
     def _exchange_of(self, xs: Arrays) -> tuple[Plan, Traffic]:
         """The plan of the next round, and its exchange for these arrays."""
-        n = self.n_local
         plan = self._plans.get(None) or self._plan()  # that of a fixed W without a call
-        return plan, plan.traffic[tuple([x.size // n for x in xs])]
+        return plan, plan.traffic[tuple([x.shape for x in xs])]
 
     def _counted(self, plan: Plan, traffic: Traffic, use: str, out: Arrays) -> Arrays:
         """Count a round in which all messages arrived; return ``out``."""
@@ -518,11 +542,8 @@ class Network(Shown):
         ledger = self._earlier.copy()
         for known in self._plans.values():
             known.enter(ledger)
-        if self._totals and self._tree:
-            ends = [(level.senders, level.receivers) for level in self._tree]
-            pairs = np.concatenate(ends, axis=1)
-            for contents, times in self._totals.items():
-                ledger.add(contents, pairs, times, 8 * times * sum(contents.widths))
+        for contents, times in self._totals.items():
+            ledger.add(contents, self._tree.pairs, times, 8 * times * sum(contents.widths))
         return ledger
 
     def _count(self, traffic: Traffic, messages: int, size: int) -> None:

@@ -125,7 +125,7 @@ class Traffic:
         """Exchange the arrays with the neighbour ranks."""
         for rows, segments in self._packs:
             for x, segment in zip(xs, segments, strict=True):
-                segment[...] = x.reshape(self._n_local, -1)[rows]
+                np.copyto(segment, x.reshape(self._n_local, -1)[rows])  # refuses complex numbers
         begun = time.perf_counter()
         self._exchange()
         self.waited = time.perf_counter() - begun

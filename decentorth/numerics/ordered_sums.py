@@ -102,45 +102,70 @@ def _diagonal(n: int) -> tuple[Index, Index]:
 
 
 def subtract_scaled(scale: Array, x: Array, out: Array) -> None:
-    """Compute ``out[i] -= scale[i] * x[i]`` for each agent i, in one pass; both are
-    C-contiguous."""
+    """Compute ``out[i] -= scale[i] * x[i]`` for each agent i, in one pass over C-contiguous
+    arrays."""
     n = len(scale)
     if type(x) is not np.ndarray:  # on a device
         out -= scale.reshape(-1, *(1,) * (x.ndim - 1)) * x
         return
+    if len(x) != n or x.size != out.size:
+        raise ValueError(_unequal("subtract_scaled", (scale.shape, x.shape), out))
     if n == 1:  # the same bits, with less to prepare
         out -= scale.item() * x
         return
-    ROWS(n, n, x.size // n, *_diagonal(n), -scale, x.reshape(-1), out.reshape(-1))
+    flat = out.reshape(-1)
+    ROWS(n, n, x.size // n, *_diagonal(n), -scale, x.reshape(-1), flat)
+    if not out.flags.c_contiguous:
+        out[...] = flat.reshape(out.shape)
 
 
 def add_multiple(scale: float, x: Array, out: Array) -> None:
-    """Compute ``out += scale * x`` in one pass; both are C-contiguous and of equal size."""
+    """Compute ``out += scale * x`` in one pass over C-contiguous arrays."""
     if type(x) is not np.ndarray:  # on a device
         out += scale * x
         return
-    accumulate(Csr(1, 1, *_diagonal(1), np.array([scale])), x.size, x.reshape(-1), out.reshape(-1))
+    if x.shape != out.shape:
+        raise ValueError(_unequal("add_multiple", (x.shape,), out))
+    flat = out.reshape(-1)
+    accumulate(Csr(1, 1, *_diagonal(1), np.array([scale])), x.size, x.reshape(-1), flat)
+    if not out.flags.c_contiguous:
+        out[...] = flat.reshape(out.shape)
 
 
 def add_agents(x: Array, out: Array) -> None:
     """Compute ``out += x[0]``, ``out += x[1]``, ...: a sum strictly in agent order (NumPy's own
     sums are pairwise)."""
     n = len(x)
+    if x.size != n * out.size:
+        raise ValueError(_unequal("add_agents", (x.shape,), out))
     if n == 1:
         out += x[0]
         return
     ones = Csr(1, n, np.array([0, n], dtype=np.int64), np.arange(n, dtype=np.int64), np.ones(n))
-    accumulate(ones, out.size, x.reshape(-1), out.reshape(-1))
+    flat = out.reshape(-1)
+    accumulate(ones, out.size, x.reshape(-1), flat)
+    if not out.flags.c_contiguous:
+        out[...] = flat.reshape(out.shape)
+
+
+def _unequal(name: str, given: tuple[tuple[int, ...], ...], out: Array) -> str:
+    """The refusal of arrays that SciPy's loops would read or write beyond their ends."""
+    shapes = " and ".join(map(str, given))
+    return f"{name} needs arrays of equal sizes, got {shapes} for a result of {out.shape}"
 
 
 def scatter(places: Index, weights: Array, x: Array, out: Array) -> None:
     """Compute ``out[places[i, j]] += weights[i, j] * x[i]``, strictly in the order of i and, within
     it, j.
 
-    All are C-contiguous: places, below m, and weights ``(b, c)``, x ``(b, width)``, out ``(m,
-    width)``.
+    Places, below m, and weights are ``(b, c)``, x ``(b, width)``, out ``(m, width)`` and
+    C-contiguous.
     """
     (b, c), (rows, width) = places.shape, out.shape
+    if weights.shape != places.shape or x.shape != (b, width) or not out.flags.c_contiguous:
+        raise ValueError(_unequal("scatter", (places.shape, weights.shape, x.shape), out))
+    if places.size and not 0 <= places.min() <= places.max() < rows:
+        raise ValueError(f"scatter needs places from 0 to {rows - 1}, got {places.max()}")
     starts = c * np.arange(b + 1, dtype=np.int64)
     flat = (array.reshape(-1) for array in (places, weights, x, out))
     _sparsetools.csc_matvecs(rows, b, width, starts, *flat)

@@ -8,6 +8,7 @@ each as a slice and as the problem of these agents alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Concatenate, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
@@ -96,7 +97,14 @@ def soft(problem: Oracle[object], x: Array, penalty: float) -> Array:
     gradient = problem.gradient(x)
     if penalty == 0.0:
         return gradient
-    return cast(Penalised, problem.constraint).penalised(x, gradient, np.full(len(x), penalty))
+    everywhere = _everywhere(len(x), penalty)
+    return cast(Penalised, problem.constraint).penalised(x, gradient, everywhere)
+
+
+@lru_cache(maxsize=8)
+def _everywhere(n: int, penalty: float) -> Array:
+    """``(n,)``: the penalty of every agent, made once for the blocks of a run."""
+    return np.full(n, penalty)
 
 
 def blockwise(field: Field[G], problem: G, x: Array, *others: Array, out: Known = None) -> Array:
@@ -129,12 +137,8 @@ def refresh(
         tracker -= old
         return new
     for block, part in blocks:
-        new, changing, before = (
-            field(part, x[block], *[other[block] for other in others]),
-            tracker[block],
-            old[block],
-        )
-        changing += new
-        changing -= before
-        before[...] = new
+        new = field(part, x[block], *[other[block] for other in others])
+        tracker[block] += new
+        tracker[block] -= old[block]
+        old[block] = new
     return old

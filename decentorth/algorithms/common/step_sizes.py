@@ -132,11 +132,12 @@ def changed(state: T, **changes: object) -> T:
     return cast(Any, state)._replace(**changes)
 
 
-def advanced(step_size: StepSize, state: S, **changes: Array) -> S:
-    """The state after an iteration with one gradient: the ``changes``, the counters, and the steps
-    that follow."""
+def advanced(step_size: StepSize, state: S, spent: int = 1, **changes: Array) -> S:
+    """The state after an iteration with ``spent`` gradients: the ``changes``, the counters, and the
+    steps that follow."""
     step = following(step_size, state)
-    return changed(state, step_size=step, k=state.k + 1, gradients=state.gradients + 1, **changes)
+    gradients = state.gradients + spent
+    return changed(state, step_size=step, k=state.k + 1, gradients=gradients, **changes)
 
 
 def measured(step_size: StepSize, state: Moving, x: Array, field: Array) -> Array:

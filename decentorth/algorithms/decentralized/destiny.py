@@ -41,7 +41,7 @@ import numpy as np
 
 from ...numerics.ordered_sums import subtract_scaled
 from ...protocols import Array, Network, Oracle, Problem, Spectrum, Streams
-from ..common import advanced, blockwise, refresh, schedule, steepness
+from ..common import blockwise, following, refresh, schedule, steepness
 from ..common.automatic_steps import (
     Order,
     curved_step,
@@ -121,17 +121,24 @@ class DESTINY(SafeTracking):
         return State(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
-        f, alpha, d = self.oracle(problem, streams, state.k + 1), state.step_size, state.tracker
+        f = self.oracle(problem, streams, state.k + 1)
+        alpha = state.step_size
+        d = state.tracker
         if self.order == "combine-then-adapt":
             x, mixed = network.mix(state.x, d)
             # x_i <- sum_j W_ij x_j - alpha d_i  (1)
             subtract_scaled(alpha, d, x)
-            field = refresh(self.field, f, x, mixed, state.field, state.penalty)  # (2)
+            # d_i <- sum_j W_ij d_j + H_i(new x_i) - H_i(old x_i)  (2)
+            field = refresh(self.field, f, x, mixed, state.field, state.penalty)
         else:
+            # x_i <- sum_j W_ij (x_j - alpha d_j)
             (x,) = network.mix(state.x - alpha[:, None, None] * d)
+            # d_i <- sum_j W_ij (d_j + H_j(new x_j) - H_j(old x_j))
             field = refresh(self.field, f, x, d, state.field, state.penalty)
             (mixed,) = network.mix(d)
-        return advanced(self.step_size, state, x=x, tracker=mixed, field=field)
+        step = following(self.step_size, state)
+        k = state.k + 1
+        return State(x, mixed, field, step, state.base, state.penalty, k, state.gradients + 1)
 
     def field(self, problem: Oracle[Dissolvable], x: Array, penalty: Array) -> Array:
         """The field H_i (3), with the gradient at x or at the point A(x) nearer to the manifold."""

@@ -66,5 +66,5 @@ class DPRSRM(OnManifold):
         if kept > 0.0:
             d += kept * (state.field - blockwise(riemannian, oracle, state.x))  # (2)
         s += d - state.field  # (3)
-        after = advanced(self.step_size, state, x=x, tracker=s, field=d)
-        return after._replace(gradients=after.gradients + int(kept > 0.0))
+        spent = 2 if kept > 0.0 else 1
+        return advanced(self.step_size, state, spent, x=x, tracker=s, field=d)

@@ -98,42 +98,39 @@ class DRFGT(SafeTracking):
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         if self.kernel == "numba":
             return self._in_one_pass(problem, network, streams, state)
-        f, alpha, y, penalty = (
-            self.oracle(problem, streams, state.k + 1),
-            state.step_size,
-            state.tracker,
-            state.penalty,
-        )
+        f = self.oracle(problem, streams, state.k + 1)
+        alpha = state.step_size
+        y = state.tracker
         if self.order == "combine-then-adapt":
             x, mixed = network.mix(state.x, y)
             # x_i <- sum_j W_ij x_j - alpha y_i  (10)
             subtract_scaled(alpha, y, x)
             # y_i <- sum_j W_ij y_j + Lambda_i(new x_i) - Lambda_i(old x_i)  (10)
-            field = refresh(landing, f, x, mixed, state.field, penalty)
+            field = refresh(landing, f, x, mixed, state.field, state.penalty)
         else:
             # x_i <- sum_j W_ij (x_j - alpha y_j)
             (x,) = network.mix(state.x - alpha[:, None, None] * y)
-            field = refresh(landing, f, x, y, state.field, penalty)
             # y_i <- sum_j W_ij (y_j + Lambda_j(new x_j) - Lambda_j(old x_j))
+            field = refresh(landing, f, x, y, state.field, state.penalty)
             (mixed,) = network.mix(y)
         return self._after(state, x, mixed, field)
 
     def _in_one_pass(self, problem: P, network: Network, streams: Streams, state: State) -> State:
-        """The same by a compiled pass over each agent's arrays, which moves x, and changes y by the
-        new field less the old one."""
-        f, alpha, y, penalty = (
-            self.oracle(problem, streams, state.k + 1),
-            state.step_size,
-            state.tracker,
-            state.penalty,
-        )
+        """Take the step by a compiled pass over each agent's arrays.
+
+        The pass moves x, and adds the new field less the old one to y.
+        """
+        f = self.oracle(problem, streams, state.k + 1)
+        alpha = state.step_size
+        y = state.tracker
+        old = state.field
         change = compiled_tracking().landing_change
         if self.order == "combine-then-adapt":
             x, mixed = network.mix(state.x, y)
-            field = blockwise(change, f, x, mixed, state.field, penalty, alpha, y, out=state.field)
+            field = blockwise(change, f, x, mixed, old, state.penalty, alpha, y, out=old)
         else:
             (x,) = network.mix(state.x - alpha[:, None, None] * y)
-            field = blockwise(change, f, x, y, state.field, penalty, out=state.field)
+            field = blockwise(change, f, x, y, old, state.penalty, out=old)
             (mixed,) = network.mix(y)
         return self._after(state, x, mixed, field)
 

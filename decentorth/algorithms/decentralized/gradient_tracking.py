@@ -74,7 +74,9 @@ class GradientTracking(Ordered, Soft):
         return State(x0.copy(), field.copy(), field, step, base, 0, spent + 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
-        f, alpha, y = self.oracle(problem, streams, state.k + 1), state.step_size, state.tracker
+        f = self.oracle(problem, streams, state.k + 1)
+        alpha = state.step_size
+        y = state.tracker
         if self.order == "combine-then-adapt":
             x, mixed = network.mix(state.x, y)
             # x_i <- sum_j W_ij x_j - alpha y_i  (1)
@@ -84,8 +86,9 @@ class GradientTracking(Ordered, Soft):
         else:
             # x_i <- sum_j W_ij (x_j - alpha y_j)
             (x,) = network.mix(state.x - alpha[:, None, None] * y)
+            # y_i <- sum_j W_ij (y_j + F_j(new x_j) - F_j(old x_j))
             field = refresh(self._field, f, x, y, state.field)
-            (mixed,) = network.mix(y)  # y_i <- sum_j W_ij (y_j + F_j(new x_j) - F_j(old x_j))
+            (mixed,) = network.mix(y)
         step = following(self.step_size, state)
         return State(x, mixed, field, step, state.base, state.k + 1, state.gradients + 1)
 

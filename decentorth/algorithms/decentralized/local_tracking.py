@@ -107,5 +107,4 @@ class LocalTracking(OnManifold):
         y = (state.x - z) / (steps * eta)  # (2)
         mixed, mean = self.mix(network, z, y)
         x, c = project(mixed, "polar"), state.correction - y + mean  # (4), (3)
-        after = advanced(self.step_size, state, x=x, correction=c)
-        return after._replace(gradients=state.gradients + steps)
+        return advanced(self.step_size, state, steps, x=x, correction=c)

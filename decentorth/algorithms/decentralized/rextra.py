@@ -82,4 +82,4 @@ class REXTRA(Extra):
             return part.constraint.project(ahead, "polar")  # (1)
 
         x = blockwise(moved, problem, state.x, mixed, state.dual, state.step_size)
-        return state._replace(x=x, k=state.k + 1, gradients=state.gradients + 1)
+        return State(x, state.dual, state.step_size, state.k + 1, state.gradients + 1)

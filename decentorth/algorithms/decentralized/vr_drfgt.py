@@ -88,16 +88,17 @@ class VRDRFGT(Decentralized):
         return VRState(x0.copy(), field.copy(), field, v, step, base, penalty, 0, spent + 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: VRState) -> VRState:
-        k, spent = state.k + 1, state.gradients + 1
+        k = state.k + 1
+        spent = 1
         x, y = network.mix(state.x, state.tracker)
         x -= state.step_size[:, None, None] * state.tracker  # (1)
         if self.batch_size is None or k % self.period == 0:
             v = blockwise(gradient, problem, x)
         else:
-            oracle, spent = self.oracle(problem, streams, k), spent + 1
+            spent = 2
+            oracle = self.oracle(problem, streams, k)
             old = blockwise(gradient, oracle, state.x)
             v = state.average + blockwise(gradient, oracle, x) - old  # (2)
         field = problem.constraint.landing(x, v, state.penalty)
         y += field - state.field  # (3)
-        after = advanced(self.step_size, state, x=x, tracker=y, field=field, average=v)
-        return after._replace(gradients=spent)
+        return advanced(self.step_size, state, spent, x=x, tracker=y, field=field, average=v)

@@ -69,7 +69,8 @@ class Memory:
         found = Messages([], [], whole if first else size, whole)
         for part, array in enumerate(xs):
             source = source._replace(part=part)
-            x = array.reshape(self._n_local, -1)
+            canonical = array.astype(np.float64, order="C", casting="same_kind", copy=False)
+            x = canonical.reshape(self._n_local, -1)
             message, rest, key = x, None, _Key(exchange, part, sizes[part])
             if self._codings or self._late:
                 message, rest = self._send(key, x, source, asleep, back, late)

@@ -230,7 +230,7 @@ class UnreliableNetwork(Network):
         """
         plan = self._plan()
         width = x.size // self.n_local
-        traffic = plan.traffic[(width,)]
+        traffic = plan.traffic[(x.shape,)]
         sent = senders[plan.directed.lower] & receivers[plan.directed.upper]
         gathered = traffic.gather((x,))
         blocks = [
@@ -248,8 +248,7 @@ class UnreliableNetwork(Network):
     @cached_property
     def _ends(self) -> Index:
         """``(2, count)``: the agents at the ends of the tree of `total`, and whom they send to."""
-        levels = [(level.senders, level.receivers) for level in self._tree if level.up]
-        up = np.concatenate(levels, axis=1)
+        up = self._tree.up
         return up[:, ~np.isin(up[0], up[1])]
 
     def total(self, *xs: Array) -> tuple[Array, ...]:
@@ -258,7 +257,7 @@ class UnreliableNetwork(Network):
         whole."""
         if self._asleep is None:
             return super().total(*xs)
-        here, width = self.agents, sum([x.size for x in xs]) // self.n_local
+        here, width = self.agents, sum([self._flat(x).shape[1] for x in xs])
         down = self._asleep[here], self._back[here]
         messages = self._memory.messages(xs, self.rounds, self._exchange, *down)
         self._exchange += 1
@@ -284,8 +283,8 @@ class UnreliableNetwork(Network):
         labels, xs = xs[: int(alike)], xs[int(alike) :]
         plan, t, here, asleep = self._plan(), self.rounds, self.agents, self._asleep
         lost = plan.lost(t, asleep)
+        traffic = plan.traffic[tuple([x.shape for x in (*labels, *xs)])]
         messages = self._memory.messages(xs, t, self._exchange, asleep[here], self._back[here])
-        traffic = plan.traffic[tuple([x.size // self.n_local for x in (*labels, *xs)])]
         gathered = traffic.gather((*labels, *messages.arrays))
         used = plan.arriving(lost)
         out: list[Array] = []
