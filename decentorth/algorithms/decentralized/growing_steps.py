@@ -3,7 +3,7 @@ are too large.
 
 The largest useful step is 1 to 6 times the one that is safe in advance, and the data alone decide.
 So a run begins with the safe step and judges it after every block of w + D iterations:
-w = max(30, 3 / gap), gap = 1 - lambda_2, and D rounds let a number reach all agents.
+w = max(30, 3 / gap), gap the share of the slowest disagreement that an exchange removes, and D rounds let a number reach all agents.
 Let m_k = x_{k+1} - x_k be the move of an agent and z_k = (I - W) p_k, where p_k is the first array
 that it sends in iteration k. In two halves of the first w iterations each agent adds
 
@@ -223,7 +223,7 @@ class Growing(Around):
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         """An iteration of the method, and at the end of a block the change of its step."""
-        p, gap = state.progress, 1.0 - network.spectrum.lambda_2
+        p, gap = state.progress, self.method.gap(network.spectrum)
         window = 2 * EVERY * round(max(WINDOW, MODES / gap) / (2 * EVERY))
         j = state.k % (window + network.flooding_rounds)
         spreading, third = j >= window, j % EVERY
@@ -332,6 +332,11 @@ def _compared(p: Progress, q: float) -> Progress:
     return _lower(p, q)
 
 
-def _copied(state: State) -> State:
+def _copied(state: Any) -> Any:
     """A state that shares no memory with ``state``."""
-    return type(state)(*[one.copy() if isinstance(one, np.ndarray) else one for one in state])
+    match state:
+        case np.ndarray():
+            return state.copy()
+        case tuple():
+            return type(state)(*[_copied(one) for one in state])
+    return state
