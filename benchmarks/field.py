@@ -26,10 +26,10 @@ from pathlib import Path
 import decentorth as do
 import topologies as tp
 from decentorth import registry
-from decentorth.commands.compare import main as compare
 from decentorth.compare import Comparison, load
-from decentorth.compare.methods import methods
-from decentorth.compare.tables import UNITS, number
+from decentorth.lab.compare.command import main as compare
+from decentorth.lab.compare.methods import methods
+from decentorth.lab.compare.tables import UNITS, number
 from decentorth.protocols import Declared
 
 PROBLEMS = {

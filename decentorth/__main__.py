@@ -20,22 +20,26 @@ from .process import environment as _mpienv
 from .process.printing import BAD_INPUT, FAULT, complain, discard, say
 
 _AT = "decentorth.commands"
+_LAB = "decentorth.lab"
 COMMANDS = {
-    "demo": (f"{_AT}.demo:main", "Run a small example and open a page that plays it."),
+    "demo": (f"{_LAB}.demo:main", "Run a small example and open a page that plays it."),
     "run": ("decentorth.run:main", "Run a method on a problem; under mpirun, on MPI ranks."),
-    "compare": (f"{_AT}.compare:main", "Compare methods on the same problems, graphs and seeds."),
+    "compare": (
+        f"{_LAB}.compare.command:main",
+        "Compare methods on the same problems, graphs and seeds.",
+    ),
     "replay": (
         "decentorth.families.asynchronous.replay:main",
         "Repeat an asynchronous run from its log.",
     ),
-    "plot": (f"{_AT}.plot.command:main", "Draw the figures of runs."),
-    "study": (f"{_AT}.study.command:main", "Repeat a study of graphs, averaging or DRFGT."),
+    "plot": (f"{_LAB}.plot.command:main", "Draw the figures of runs."),
+    "study": (f"{_LAB}.study.command:main", "Repeat a study of graphs, averaging or DRFGT."),
     "theory": (
-        f"{_AT}.theory.command:main",
+        f"{_LAB}.theory.command:main",
         "Print the constants and guaranteed steps of paper 004.",
     ),
     "graph": ("topologies.command:command", "Measure or draw a graph and its mixing matrix."),
-    "doctor": (f"{_AT}.doctor.command:main", "Test this machine, and print remedies."),
+    "doctor": (f"{_LAB}.doctor.command:main", "Test this machine, and print remedies."),
     "new": (
         f"{_AT}.new.command:main",
         "Write a file for your own method or problem, and its test.",

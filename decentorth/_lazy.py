@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.util import find_spec, resolve_name
 from typing import Any
 
 
@@ -31,21 +31,21 @@ def exports(name: str) -> dict[str, str]:
         match node:
             case ast.ImportFrom(module=None, names=names):
                 found |= {alias.name: f"{package}.{alias.name}" for alias in names}
-            case ast.ImportFrom(module=source, names=[ast.alias("*")], level=1):
-                found |= exports(f"{package}.{source}")
-            case ast.ImportFrom(module=str(source), names=[ast.alias("*")]) if _there(source):
-                found |= exports(f"decentorth.{source}")
+            case ast.ImportFrom(module=str(source), names=[ast.alias("*")], level=level):
+                listed = resolve_name("." * level + source, package)
+                if _exists(listed):
+                    found |= exports(listed)
             case ast.ImportFrom(module=source, names=names, level=1):
                 found |= dict.fromkeys([alias.name for alias in names], f"{package}.{source}")
     return {one: place for one, place in found.items() if not one.startswith("_")}
 
 
-def _there(source: str) -> bool:
-    """True for ``families.NAME.algorithms`` of a family whose folder is there."""
-    return (
-        source.startswith("families.")
-        and find_spec(f"decentorth.families.{source.split('.')[1]}") is not None
-    )
+def _exists(module: str) -> bool:
+    """True unless the folder of the module was removed, as a family or the laboratory may be."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def families(name: str) -> dict[str, str]:

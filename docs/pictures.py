@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decentorth.commands.demo import FLAGS
-from decentorth.commands.plot.player import CURVES
 from decentorth.commands.run.command import main as run
+from decentorth.lab.demo import FLAGS
+from decentorth.lab.plot.player import CURVES
 from decentorth.records.saved_runs import read_history
 
 FRAMES, SECONDS = 80, 9

@@ -33,9 +33,9 @@ from decentorth.commands.line import wiring
 from decentorth.commands.line.config import Command
 from decentorth.commands.line.form import config_bytes
 from decentorth.commands.line.settings import CaseSettings
-from decentorth.commands.study.spectral import trials
-from decentorth.commands.study.sweep import kept
 from decentorth.data import Columns, MatrixFile, load_labels, load_matrix, load_triples
+from decentorth.lab.study.spectral import trials
+from decentorth.lab.study.sweep import kept
 from decentorth.problems import PCASettings
 from decentorth.problems.common.division import Division
 from decentorth.records.saved_runs import read_history, read_start, read_summary

@@ -18,8 +18,8 @@ import pytest
 import decentorth as do
 import topologies as tp
 from decentorth.api import Options, set_up
-from decentorth.commands.plot import command as plot
 from decentorth.commands.run.command import main as run
+from decentorth.lab.plot import command as plot
 from tests.support.threads import on_ranks
 
 LABELS = ("Bern", "Oslo", "Rome", "Wien")

@@ -152,7 +152,7 @@ class FinishedRun(Shown):
         Parameters
         ----------
         options
-            As for `decentorth.commands.plot.command.plot_histories`: ``metrics=["objective"]``,
+            As for `decentorth.records.figures.plot_histories`: ``metrics=["objective"]``,
             ``against="rounds"``.
         """
         return plot_histories({self.status: self.history}, **options)
@@ -369,7 +369,7 @@ class Result(FinishedRun):
         return draw_agents(weights_graph(self.network.W), weights, x, quantity, self.labels)
 
     def save(self, folder: str | os.PathLike[str], overwrite: bool = False) -> None:
-        """Write the folder of a run, which `load` and ``decentorth.commands.plot.command`` read;
+        """Write the folder of a run, which `load` and ``decentorth plot`` read;
         called by all ranks.
 
         Parameters

@@ -42,18 +42,18 @@ SCRIPTS = {
 """The file that a shell loads, and its content."""
 PLACES = {
     "run": "decentorth.commands.line.config:Command",
-    "compare": "decentorth.commands.compare:CompareForm",
-    "theory": "decentorth.commands.theory.command:TheoryForm",
-    "plot": "decentorth.commands.plot.command:draw",
+    "compare": "decentorth.lab.compare.command:CompareForm",
+    "theory": "decentorth.lab.theory.command:TheoryForm",
+    "plot": "decentorth.lab.plot.command:draw",
     "graph": "topologies.command:main",
-    "doctor": "decentorth.commands.doctor.command:DoctorSettings",
-    "study": "decentorth.commands.study.command:StudySettings",
+    "doctor": "decentorth.lab.doctor.command:DoctorSettings",
+    "study": "decentorth.lab.study.command:StudySettings",
     "launch": "decentorth.commands.launch:launch",
 }
 """The form, the function or the settings that have a command's flags."""
 ARGUMENTS: Names = {
     "list": lambda: KINDS,
-    "study": lambda: resolve_name("decentorth.commands.study.command:STUDIES"),
+    "study": lambda: resolve_name("decentorth.lab.study.command:STUDIES"),
     "new": lambda: ("algorithm", "problem"),
     "graph": KINDS["graphs"],
     "launch": lambda: resolve_name("decentorth.commands.launch:SCRIPTS"),
@@ -66,7 +66,7 @@ VALUES: Names = {
     "topology": KINDS["graphs"],
     "weights": KINDS["weights"],
     "channel": KINDS["faults"],
-    "network": lambda: resolve_name("decentorth.compare.model:NETWORKS"),
+    "network": lambda: resolve_name("decentorth.lab.compare.model:NETWORKS"),
     "step_size": lambda: ("auto", "constant", "growing", *resolve_name(_SCHEDULES)),
     "config": lambda: (PUBLISHED,),
 }

@@ -16,7 +16,7 @@ penalties about its automatic ones. Lower row: alternating Barzilai-Borwein
 steps, with safe ones for landing. Medians and ranges over seeds; the vertical
 line is the time in which scipy.linalg.eigh has the answer to the last digit.
 Seconds are of the processor, for the iterations alone. The steps that appendix
-B prints diverge: tests/theory/test_generalized_landing.py.
+B prints diverge: tests/lab/theory/test_generalized_landing.py.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def test_turns_are_found(text: str, number: int) -> None:
 COMMANDS = (
     *(
         f"decentorth.{name}."
-        for name in "commands compare records run __main__ network.transport.ulfm registry families.asynchronous.replay".split()
+        for name in "commands lab records run __main__ network.transport.ulfm registry families.asynchronous.replay".split()
     ),
     *("topologies.command.", "topologies.flags."),
 )

@@ -95,7 +95,8 @@ LAYERS = {
         "process protocols settings display text numerics version",
         "numpy pandas",
     ),
-    "recorders": Layer(("decentorth.recorders",), "protocols", "tensorboardX mlflow pyarrow"),
+    "lists": Layer(("decentorth.compare", "decentorth.theory", "decentorth.recorders"), "lazy", ""),
+    "recorders": Layer(("decentorth.lab.recorders",), "protocols", "tensorboardX mlflow pyarrow"),
     "records": Layer(
         ("decentorth.records",),
         "process protocols settings display version text files memory topologies numerics running",
@@ -114,12 +115,12 @@ LAYERS = {
         "numpy scipy sklearn",
     ),
     "theory": Layer(
-        ("decentorth.theory",),
+        ("decentorth.lab.theory",),
         "lazy protocols settings numerics algorithms topologies memory j_orthogonal",
         "numpy",
     ),
     "compare": Layer(
-        ("decentorth.compare",),
+        ("decentorth.lab.compare",),
         "lazy version settings text api registry records running network numerics topologies "
         "protocols process",
         "numpy rich matplotlib joblib threadpoolctl",
@@ -127,8 +128,18 @@ LAYERS = {
     "commands": Layer(
         ("decentorth.commands", "decentorth.run", "decentorth.__main__"),
         "authoring version settings display text files memory process protocols numerics "
-        "topologies data problems algorithms sets network running recorders records registry api "
-        "theory compare",
+        "topologies data problems algorithms sets network running records registry api",
+        "numpy scipy networkx yaml rich matplotlib pandas threadpoolctl",
+    ),
+    "laboratory": Layer(
+        (
+            "decentorth.lab",
+            "decentorth.lab.compare.command",
+            "decentorth.lab.theory.command",
+            "decentorth.lab.theory.report",
+        ),
+        "version settings display text files memory process protocols numerics topologies data "
+        "problems algorithms sets network running records registry api commands compare theory",
         "numpy scipy networkx yaml rich matplotlib pandas threadpoolctl",
     ),
     "authoring": Layer(
@@ -137,11 +148,20 @@ LAYERS = {
     "top": Layer(
         ("decentorth",),
         "process version lazy settings api registry running network algorithms problems sets "
-        "data recorders",
+        "data lists",
         "",
     ),
 }
-ABOVE = ("api", "registry", "estimators", "compare", "commands", "top", "asynchronous runs")
+ABOVE = (
+    "api",
+    "registry",
+    "estimators",
+    "compare",
+    "commands",
+    "laboratory",
+    "top",
+    "asynchronous runs",
+)
 """The programming interface and the layers on top of it."""
 LAZY = {
     (
@@ -162,14 +182,14 @@ def layer_of(name: str) -> str | None:
     return owners[max(owners, key=len)] if owners else None
 
 
-def lists_a_family(node: ast.AST) -> bool:
-    """True for ``from ..families.NAME.algorithms import *``, which is read by `_lazy` and by type
-    checkers and never executed."""
+def lists_names(node: ast.AST) -> bool:
+    """True for ``from ..families.NAME.algorithms import *``, also of the laboratory: a list that
+    `_lazy` and type checkers read, and that is never executed."""
     return (
         isinstance(node, ast.ImportFrom)
-        and node.level > 1
-        and str(node.module).startswith("families.")
-        and node.names[0].name == "*"
+        and node.level > 0
+        and str(node.module).startswith(("families.", "lab."))
+        and all(alias.name in ("*", alias.asname) for alias in node.names)
     )
 
 
@@ -178,7 +198,7 @@ def imports(source: Module, names: frozenset[str]) -> Iterator[tuple[str, str]]:
     modules there are."""
     package = source.name if source.path.endswith("__init__.py") else source.name.rpartition(".")[0]
     for place, node in with_places(source.tree):
-        if lists_a_family(node):
+        if lists_names(node):
             continue
         if isinstance(node, ast.Import):
             yield from ((place, alias.name) for alias in node.names)
@@ -333,7 +353,7 @@ def test_the_checker_sees(name: str, line: str, breach: bool) -> None:
 
 
 UNSAFE_IMPORTS = {"pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
-OWN_PROCESSES = {("decentorth.compare.workers", "joblib")}
+OWN_PROCESSES = {("decentorth.lab.compare.workers", "joblib")}
 """Modules that may use a pickling package, to send work to processes that they have started
 themselves."""
 BY_NAME = {
@@ -344,7 +364,8 @@ BY_NAME = {
     "decentorth.families.j_orthogonal.kernels",
     "decentorth.numerics.kernels",
     "decentorth.process.leaving",
-    "decentorth.recorders",
+    "decentorth.lab.recorders",
+    "decentorth.commands.run.output",
     "topologies",
     "topologies.later",
 }

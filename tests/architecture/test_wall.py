@@ -1,45 +1,58 @@
-"""The core works without the families: a copy that has none of them lists its methods and solves
-with DRFGT."""
+"""The core works alone: a copy without families, laboratory and estimators lists its methods and
+runs the published experiment."""
 
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.architecture.test_imports import NAMES, imports
+from tests.support.mpi import run_ranks
 from tests.support.source import ROOT, modules
 
-PROGRAM = """
-import decentorth as do
-problem = do.problems.PCASettings(data="synthetic", rank=3).problem(10, seed=0)
-print(do.solve(problem, do.DRFGT(), "ring", iterations=20).status)
-"""
+BEHIND_THE_WALL = ("families", "lab", "estimators")
 
 
-def copy(folder: Path) -> None:
-    for package in ("decentorth", "topologies"):
-        shutil.copytree(
-            ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__")
-        )
-    for family in (folder / "decentorth/families").glob("*/"):
-        shutil.rmtree(family)
+@pytest.fixture(scope="module")
+def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the packages without what the core does not need."""
+    folder = tmp_path_factory.mktemp("core")
+    without = shutil.ignore_patterns("__pycache__", *BEHIND_THE_WALL)
+    shutil.copytree(ROOT / "topologies", folder / "topologies")
+    shutil.copytree(ROOT / "decentorth", folder / "decentorth", ignore=without)
+    return folder
 
 
-@pytest.mark.parametrize("words", [["-c", PROGRAM], ["-m", "decentorth", "list", "algorithms"]])
-def test_the_core_runs_without_families(tmp_path: Path, words: list[str]) -> None:
-    copy(tmp_path)
-    ran = subprocess.run(
-        [sys.executable, *words],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
-    assert (ran.returncode, ran.stderr) == (0, "")
+def run_core(core: Path, ranks: int, *words: str) -> str:
+    # -P: the repository's root, in which the tests run, is not searched for modules
+    job = run_ranks(ranks, ["-P", "-m", *words], settings={"PYTHONPATH": str(core)})
+    assert (job.returncode, job.stderr) == (0, ""), job.report()
+    return job.stdout
+
+
+def test_the_core_lists_its_methods(core: Path) -> None:
+    listed = run_core(core, 0, "decentorth", "list", "algorithms")
+    assert "drfgt" in listed
+    assert "asynchronous_drfgt" not in listed
+
+
+@pytest.mark.parametrize("ranks", [0, pytest.param(2, marks=pytest.mark.ranks)])
+def test_the_core_runs_the_published_experiment(core: Path, ranks: int) -> None:
+    printed = run_core(core, ranks, "decentorth.run", "--iterations", "300")
+    assert "Stopped at the limit of 300 iterations" in printed
+
+
+def test_no_module_of_the_core_imports_what_is_behind_the_wall() -> None:
+    walled = tuple(f"decentorth.{name}." for name in BEHIND_THE_WALL)
+    core = [source for source in modules() if not f"{source.name}.".startswith(walled)]
+    assert [
+        (source.name, name)
+        for source in core
+        for _, name in imports(source, NAMES)
+        if f"{name}.".startswith(walled)
+    ] == []
 
 
 def test_a_family_imports_at_most_one_other() -> None:

@@ -21,13 +21,13 @@ from scipy.sparse import csr_array
 
 from decentorth import registry
 from decentorth.algorithms.common.schedules import Constant, Diminishing, Horizon
-from decentorth.commands.compare import CompareForm
 from decentorth.commands.line import wiring
 from decentorth.commands.line.config import Command, Configuration
 from decentorth.commands.line.flags import InputError, load, read_value
 from decentorth.commands.line.form import config_bytes
 from decentorth.commands.line.shell import read_configuration
-from decentorth.commands.theory.command import TheoryForm
+from decentorth.lab.compare.command import CompareForm
+from decentorth.lab.theory.command import TheoryForm
 from decentorth.network import Network
 from decentorth.network.transport.communicator import SerialCommunicator
 from decentorth.problems import PCASettings

@@ -20,10 +20,11 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.linalg import subspace_angles
 
-from decentorth.commands.demo import main as demo
 from decentorth.commands.line.flags import InputError
-from decentorth.commands.plot.agents import plot_agents
-from decentorth.commands.plot.command import (
+from decentorth.commands.run.command import main as solve
+from decentorth.lab.demo import main as demo
+from decentorth.lab.plot.agents import plot_agents
+from decentorth.lab.plot.command import (
     PANELS,
     figure,
     labels_of,
@@ -31,8 +32,7 @@ from decentorth.commands.plot.command import (
     plot_histories,
     read_configuration,
 )
-from decentorth.commands.plot.player import HASH, SCRIPT
-from decentorth.commands.run.command import main as solve
+from decentorth.lab.plot.player import HASH, SCRIPT
 from decentorth.protocols import Row
 from decentorth.records.files import RunFolder
 from decentorth.records.saved_runs import final_points, read_history

@@ -14,10 +14,10 @@ import pytest
 import decentorth as do
 import topologies as tp
 from decentorth import registry
-from decentorth.commands.compare import main as compare
 from decentorth.commands.new.command import main as scaffold
 from decentorth.commands.run.command import main
-from decentorth.commands.theory.command import main as theory
+from decentorth.lab.compare.command import main as compare
+from decentorth.lab.theory.command import main as theory
 from tests.support.mpi import ROOT, run_ranks
 
 SMALL = (

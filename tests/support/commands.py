@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from decentorth import register
-from decentorth.commands.compare import main
+from decentorth.lab.compare.command import main
 
 class State(NamedTuple):
     x: np.ndarray

@@ -6,7 +6,8 @@ import contextlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Self
+from pkgutil import resolve_name
+from typing import IO, Any, Self
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from ...api import Result, Run
 from ...display import aligned, shape, size
 from ...process.printing import complain, say
 from ...protocols import Declared, Row
-from ...recorders import recorder
 from ...records.figures import plot_histories, save
 from ...records.files import FIGURE, HISTORY, HistoryWriter, RunFolder, hold, variables, write_final
 from ...records.progress import SettingUp, Show, headline, plain_lines, progress, results, show_row
@@ -244,7 +244,8 @@ class SafeRecorder:
     """
 
     def __init__(self, place: str) -> None:
-        self._place, self._recorder = place, recorder(place)
+        self._place = place
+        self._recorder = _recorder(place)
         self.trouble = ""
 
     def record(self, row: Row) -> None:
@@ -271,9 +272,14 @@ class SafeRecorder:
             complain(f"decentorth: {self.trouble}; the run and its results do not depend on it")
 
 
+def _recorder(place: str) -> Any:
+    """Return the recorder of the laboratory that ``place`` names, as "parquet:rows.parquet"."""
+    return resolve_name("decentorth.lab.recorders:recorder")(place)
+
+
 def check_recorder(place: str) -> None:
     """Raise InputError unless there is such a recorder, and its place can be written to."""
-    one = recorder(place)
+    one = _recorder(place)
     try:
         one.check()
     except Exception as error:  # each library raises errors of its own

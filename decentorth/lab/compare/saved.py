@@ -1,0 +1,126 @@
+"""The folder of a comparison: tables, the figure, and ``comparison.json``, from which the
+comparison is read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from topologies.flags import InputError
+
+from ...records.figures import save as save_figure
+from ...records.files import csv_text, replacing
+from ...running.checkpoint import limited
+from ...settings import settings, values
+from .counts import CountedRuns
+from .figures import curves, figure
+from .model import NetworkModel
+from .rules import Rules
+from .tables import table
+from .trials import DAMAGED, LARGEST, Trace
+from .tuning import Candidate, Entry
+
+DATA, FIGURE = "comparison.json", "figure.png"
+FILES = (
+    *("comparison.csv", "trials.csv", "curves.csv"),
+    *("table.md", "table.tex", FIGURE, "figure.svg", DATA),
+)
+"""The files of a comparison."""
+
+
+def write(
+    comparison: CountedRuns,
+    folder: Path,
+    *,
+    plot: bool = True,
+    metrics: Sequence[str] = (),
+) -> None:
+    """Write the files of a comparison, and with ``plot`` the figures.
+
+    Parameters
+    ----------
+    metrics
+        Rows of the figure, see `figures.figure`.
+
+    Raises
+    ------
+    InputError
+        Matplotlib is missing, or the figure cannot be written.
+    """
+    drawn = []
+    if plot:
+        drawn.append(figure(comparison, metrics=metrics))
+    texts = {
+        "comparison.csv": table(comparison, "csv"),
+        "trials.csv": csv_text(comparison.per_trial()),
+        "curves.csv": csv_text(curves(comparison)),
+        "table.md": table(comparison),
+        "table.tex": table(comparison, "latex"),
+        DATA: json.dumps(_data(comparison)),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, words in texts.items():
+        with replacing(folder / name) as file:
+            file.write(words.encode())
+    for one in drawn:
+        save_figure(one, folder / FIGURE)
+        save_figure(one, folder / "figure.svg")
+
+
+def _data(comparison: CountedRuns) -> dict[str, Any]:
+    """The comparison as JSON can hold it; of tuning runs the rows that tuning reads."""
+    rules, entries = comparison.rules, []
+    for one in comparison.entries:
+        found = {"label": one.label, "step": one.step, "chosen": one.tried.index(one.chosen)}
+        found["tried"] = [(step.factor, step.step, _few(step.traces, rules)) for step in one.tried]
+        found["traces"] = [trace.to_json() for trace in one.traces]
+        entries.append(found | {"untuned": _few(one.untuned, rules)})
+    networks = {name: values(model) for name, model in comparison.networks.items()}
+    kept = {name: value for name, value in values(rules).items() if name in settings(Rules)}
+    return {"rules": kept, "networks": networks, "agents": comparison.agents, "entries": entries}
+
+
+def _few(traces: Sequence[Trace], rules: Rules) -> list[dict[str, Any]]:
+    """The runs with the rows alone at which they first reach a tolerance, and the last."""
+    found = []
+    for trace in traces:
+        looked = [rules.reached(trace.history, tolerance) for tolerance in rules.tolerances]
+        looked.append(len(trace.history["iteration"]) - 1)
+        rows = np.unique([row for row in looked if row is not None])
+        kept = {name: column[rows] for name, column in trace.history.items()}
+        found.append(replace(trace, history=kept).to_json())
+    return found
+
+
+def read(folder: Path) -> tuple[Rules, tuple[Entry, ...], dict[str, NetworkModel], int]:
+    """The parts of the comparison in a folder; InputError as in `comparison.load`."""
+    path = folder / DATA
+    try:
+        kept = json.loads(limited(path, LARGEST))
+        rules = Rules(**{**kept["rules"], "tolerances": tuple(kept["rules"]["tolerances"])})
+        networks = {name: NetworkModel(**model) for name, model in kept["networks"].items()}
+        entries = tuple(map(_entry, kept["entries"]))
+        if {len(one.traces) for one in entries} != {rules.trials}:
+            raise ValueError(f"{rules.trials} trials of each method expected")
+        return rules, entries, networks, int(kept["agents"])
+    except OSError as error:
+        raise InputError(
+            f"cannot read {path}: {error.strerror}; is {folder} the folder of a comparison that "
+            "has ended?"
+        ) from None
+    except DAMAGED as error:
+        raise InputError(f"{path} is damaged ({error!r:.80}): make the comparison again") from None
+
+
+def _entry(kept: Mapping[str, Any]) -> Entry:
+    def traces(kept: Sequence[Mapping[str, Any]]) -> tuple[Trace, ...]:
+        return tuple(map(Trace.of_json, kept))
+
+    tried = [Candidate(factor, None, step, traces(runs)) for factor, step, runs in kept["tried"]]
+    runs = traces(kept["traces"]), traces(kept["untuned"])
+    return Entry(kept["label"], kept["step"], tuple(tried), tried[kept["chosen"]], *runs)

@@ -1,0 +1,188 @@
+"""Comparisons as Markdown, LaTeX, text, and CSV with every digit."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from textwrap import fill
+from typing import Literal, NamedTuple
+
+from ...records.figures import check_known
+from ...records.files import csv_text
+from .counts import CountedRuns, Line
+from .tuning import span
+from .words import notes, title
+
+Form = Literal["text", "markdown", "latex", "csv"]
+UNITS = {"bytes": ("megabytes", 1e-6), "seconds": ("seconds here", 1.0)}
+"""The name and the unit's factor of counts that are shown under another name or in another unit."""
+_WHOLE = ("iterations", "rounds", "gradients")
+WIDTH = 80
+"""The columns of a terminal."""
+DIGITS = 3
+"""The digits of numbers that are not integers; CSV has all digits."""
+
+
+def table(
+    comparison: CountedRuns,
+    form: Form = "markdown",
+    *,
+    columns: Sequence[str] = (),
+    tolerances: Sequence[float] = (),
+    ranges: bool = True,
+    caption: str = "",
+    label: str = "tab:comparison",
+) -> str:
+    """The table as Markdown, LaTeX (with booktabs), CSV (every digit and tolerance), or text of 80
+    columns, with the notes.
+
+    Parameters
+    ----------
+    columns
+        The columns beside the method, by their headings without units: step, reached, iterations,
+        rounds, bytes, gradients, seconds, seconds on lan; by default all. Two with ranges or four
+        without fit a column of a paper.
+    tolerances
+        The tolerances; by default all that a method reached.
+    ranges
+        Write the range over the trials after the median.
+    caption
+        The caption of the LaTeX table; by default the title and what the numbers are.
+    label
+        The label of the LaTeX table.
+
+    Raises
+    ------
+    InputError
+        The form, a column or a tolerance is another.
+    """
+    check_known("unknown form", [form], ("csv", *_BOLD))
+    if form == "csv":
+        return _csv(comparison)
+    known = ("step", "reached", *comparison.quantities)
+    check_known("unknown column", columns, known)
+    if form == "text":
+        columns = columns or [name for name in known if name != "gradients"]
+        ranges = False
+    there = [str(one) for one in comparison.rules.tolerances]
+    check_known("unknown tolerance", map(str, tolerances), there)
+    names = sorted(columns or known, key=lambda name: name != "step")  # words stand at the left
+    headings = ["method", *(UNITS.get(name, (name,))[0] for name in names)]
+    parts = TableParts(title(comparison), headings, 1 + ("step" in names), {}, [*notes(comparison)])
+    for one in tolerances or comparison.shown:
+        lines = [line for line in comparison.lines if line.tolerance == one]
+        parts.blocks[one] = [*_rows(lines, names, ranges, _BOLD[form])]
+    if form == "latex":
+        return _latex(parts, caption or f"{parts.title}. {parts.notes[0]}", label)
+    return _text(parts) if form == "text" else _markdown(parts)
+
+
+def number(value: float, quantity: str) -> str:
+    """A count as it is shown: whole numbers as such, others to `DIGITS` digits, infinity where it
+    was not reached."""
+    scaled, digits = value * UNITS.get(quantity, ("", 1.0))[1], DIGITS
+    if quantity in _WHOLE:
+        digits = 6
+    if 10**digits <= scaled < math.inf and (quantity in _WHOLE or scaled < 1e6):
+        return f"{scaled:.0f}"
+    return f"{scaled:.{digits}g}"
+
+
+class TableParts(NamedTuple):
+    """The parts of a table."""
+
+    title: str
+    headings: list[str]
+    texts: int
+    """The number of columns at the left that hold words."""
+    blocks: dict[float, list[list[str]]]
+    """The rows by tolerance."""
+    notes: list[str]
+
+
+_BOLD = {"text": "{}", "markdown": "**{}**", "latex": r"\textbf{{{}}}"}
+"""The best median of a column by form."""
+
+
+def _rows(lines: list[Line], names: Sequence[str], ranges: bool, bold: str) -> Iterator[list[str]]:
+    """A row for each method: medians, the least of a column bold, and ranges where they are more
+    than one value."""
+    for line in lines:
+        cells = {"step": line.step, "reached": f"{line.reached}/{line.trials}"}
+        for quantity, counts in line.counts.items():
+            median, low, high = (number(value, quantity) for value in counts)
+            shown, between = median, span(low, high)
+            if counts.median == min(other.counts[quantity].median for other in lines) < math.inf:
+                shown = bold.format(median)
+            if ranges and between != median:
+                shown += f" ({between})"
+            cells[quantity] = shown
+        yield [line.algorithm, *(cells[name] for name in names)]
+
+
+def _text(parts: TableParts) -> str:
+    """The medians and the notes in 80 columns; rows that are too long for that take two lines."""
+    lines, texts = [parts.title], parts.texts
+    heads = [name.replace("megabytes", "MB").replace("seconds ", "s ") for name in parts.headings]
+    for tolerance, rows in parts.blocks.items():
+        labels = [f"to {tolerance:g}", *(", step ".join(row[:texts]) for row in rows)]
+        cells = [row[texts:] for row in (heads, *rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        left, between = max(map(len, labels)), "  "
+        if left + sum(widths) + 2 * len(widths) > WIDTH:
+            left, between = 0, "\n    "
+        lines.append("")
+        for label, row in zip(labels, cells, strict=True):
+            numbers = "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
+            lines.append(f"{label:{left}}{between}{numbers}")
+    remarks = [*parts.notes, "Tables in Markdown and LaTeX have the ranges too."]
+    remarks = [fill(f"- {note}", WIDTH, subsequent_indent="  ") for note in remarks]
+    return "\n".join([*lines, "", *remarks])
+
+
+def _markdown(parts: TableParts) -> str:
+    names, lines, texts = parts.headings, [f"# {parts.title}"], parts.texts
+    sides = ["<" * (place < texts) or ">" for place in range(len(names))]
+    for tolerance, rows in parts.blocks.items():
+        widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+        rule = ["-" * width for width in widths[:texts]]
+        rule += ["-" * (width - 1) + ":" for width in widths[texts:]]
+        lines.append(f"\n## To {tolerance:g}\n")
+        for row in (names, rule, *rows):
+            every = zip(row, sides, widths, strict=True)
+            cells = [f"{cell:{side}{width}}" for cell, side, width in every]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, "", *(f"- {note}" for note in parts.notes), ""])
+
+
+def _escaped(text: str) -> str:
+    """A text without LaTeX's special characters."""
+    return re.sub(r"([_%&#${}])", r"\\\1", text).replace("<=", r"$\le$")
+
+
+def _latex(parts: TableParts, caption: str, label: str) -> str:
+    count, texts = len(parts.headings), parts.texts
+    lines = [r"% needs \usepackage{booktabs}", *(f"% {note}" for note in parts.notes)]
+    lines += [r"\begin{table}", r"\centering\footnotesize", r"\setlength{\tabcolsep}{3pt}"]
+    lines += [rf"\caption{{{_escaped(caption)}}}", rf"\label{{{label}}}"]
+    lines += [rf"\begin{{tabular}}{{{'l' * texts}{'r' * (count - texts)}}}", r"\toprule"]
+    lines.append(rf"{' & '.join(parts.headings)} \\")
+    for tolerance, rows in parts.blocks.items():
+        lines += [r"\midrule", rf"\multicolumn{{{count}}}{{l}}{{to {tolerance:g}}} \\"]
+        for row in rows:
+            cells = [_escaped(cell) for cell in row[:texts]]
+            cells += [cell.replace("inf", r"$\infty$") for cell in row[texts:]]
+            lines.append(" & ".join(cells) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+
+
+def _csv(comparison: CountedRuns) -> str:
+    """A row for each method and tolerance."""
+    rows = []
+    for line in comparison.lines:
+        row = line._asdict()
+        for name, counts in row.pop("counts").items():
+            row |= {f"{name} {kind}": value for kind, value in counts._asdict().items()}
+        rows.append(row)
+    return csv_text(rows)

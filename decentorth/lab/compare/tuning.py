@@ -1,0 +1,168 @@
+"""Tuning: each method's own best step, from the same budget of steps, seeds and iterations.
+
+A step's merit is the median over the tuning seeds of the iterations to the smallest tolerance, a
+seed that does not reach it counting as infinite; between steps that tie, as all do that do not
+reach it, the next larger tolerance decides, and in the end the median of the last value of the
+metric.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...api import Result
+from ...protocols import Declared
+from .methods import has_step, with_step
+from .rules import Rules
+from .trials import Trace
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A step to try."""
+
+    factor: float
+    """Its ratio to the method's own step."""
+    algorithm: Any
+    """The method; None in a comparison that was loaded."""
+    step: str
+    """The step in words: a number, a schedule, "auto, growing", "auto, constant" or "none"."""
+    traces: tuple[Trace, ...] = ()
+    """Its runs by tuning seed."""
+
+    def started(self, traces: Sequence[Trace]) -> str:
+        """Describe the step, with the range of the first automatic steps of these runs."""
+        found = [trace.steps["step_size"] for trace in traces if "step_size" in trace.steps]
+        if not found or Declared.of(self.algorithm).first_step != "auto":
+            return self.step
+        return f"{self.step} ({span(f'{np.min(found):.3g}', f'{np.max(found):.3g}')})"
+
+
+def step_words(algorithm: object, resolved: object) -> str:
+    """The step of a method in words; the ``resolved`` method shows whether an automatic one
+    grows."""
+    step, used = Declared.of(algorithm).step_size, str(Declared.of(resolved).step_size)
+    if step is None:
+        return "none"
+    if step == "auto":
+        return f"auto, {used.replace('auto', 'constant')}"
+    if Declared.of(algorithm).scale is None:
+        return f"{step:.6g}"
+    return str(step)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A method in the comparison.
+
+    Examples
+    --------
+    >>> import decentorth as do
+    >>> from decentorth.lab.compare import Rules, compare
+    >>> settings = do.problems.PCASettings(data="synthetic", rank=2)
+    >>> problem = lambda seed: settings.problem(4, seed)
+    >>> found = compare(problem, "deepca", "ring", Rules(trials=2))
+    >>> entry = found.entries[0]
+    >>> entry.label, len(entry.traces)
+    ('deepca', 2)
+    """
+
+    label: str
+    step: str
+    """The step of the trials in words, with its range where it is automatic."""
+    tried: tuple[Candidate, ...]
+    """The steps that were tried; a single one, without runs, if nothing was tuned."""
+    chosen: Candidate
+    traces: tuple[Trace, ...]
+    """The runs of the trials, by seed."""
+    untuned: tuple[Trace, ...] = ()
+    """The trials with the method's own step, by seed, if another one was chosen."""
+
+    @property
+    def computing(self) -> float:
+        """Seconds that an agent computes in an iteration, in the median of the trials."""
+        return statistics.median(trace.computing for trace in self.traces)
+
+
+def candidates(
+    label: str, algorithm: Any, resolved: Any, start: Result, rules: Rules
+) -> tuple[Candidate, ...]:
+    """Return the steps to try: the method's own step, and multiples of its first step.
+
+    Every rank calls it. All multiples share the automatic order of mixing of ``resolved``.
+    ``start`` is a run without iterations. Raises ValueError if the method's automatic step is
+    not in its state.
+    """
+    own = Candidate(1.0, algorithm, step_words(algorithm, resolved))
+    if not (rules.tune and has_step(algorithm)):
+        return (own,)
+    centre = float(f"{_first_step(label, algorithm, start):.3g}")
+    same = replace(resolved, step_size=algorithm.step_size)
+    others = {factor: with_step(same, centre * factor) for factor in rules.factors}
+    grid = {factor: Candidate(factor, one, step_words(one, one)) for factor, one in others.items()}
+    return tuple({**grid, 1.0: own}.values())
+
+
+def _first_step(label: str, algorithm: object, start: Result) -> float:
+    """The step that a method starts with: as given, or the mean of its agents' automatic ones."""
+    declared = Declared.of(algorithm)
+    if isinstance(declared.first_step, int | float):
+        return float(declared.first_step)
+    steps = getattr(start.state, "step_size", None)
+    if not isinstance(steps, np.ndarray):
+        raise ValueError(
+            f"{label} does not say which step it starts with: give one, as {label}:step_size=0.01"
+        )
+    (total,) = start.collective.sum(steps.reshape(-1, 1))
+    first = float(total[0]) / start.network.n_agents
+    if declared.scale is not None:
+        first /= declared.scale(0)
+    return first
+
+
+def merit(traces: Sequence[Trace], rules: Rules) -> tuple[float, ...]:
+    """Return the merit of a step; smaller is better.
+
+    It holds the iterations to each tolerance, the smallest tolerance first, and the last metric.
+    """
+
+    def count(trace: Trace, tolerance: float) -> float:
+        row = rules.reached(trace.history, tolerance)
+        return math.inf if row is None else float(trace.history["iteration"][row])
+
+    def end(trace: Trace) -> float:
+        last = float(trace.history[rules.metric][-1])
+        return last if trace.status != "diverged" and math.isfinite(last) else math.inf
+
+    found = [[count(trace, one) for trace in traces] for one in reversed(rules.tolerances)]
+    return tuple(map(statistics.median, [*found, [end(trace) for trace in traces]]))
+
+
+def own_step(tried: Sequence[Candidate]) -> Candidate:
+    """The method's own step."""
+    return next(one for one in tried if one.factor == 1.0)
+
+
+def best(tried: Sequence[Candidate], rules: Rules) -> Candidate:
+    """The step with the least merit; of equal ones the smallest."""
+    if len(tried) == 1:
+        return tried[0]
+    return min(tried, key=lambda one: (*merit(one.traces, rules), one.factor))
+
+
+def at_edge(tried: Sequence[Candidate], chosen: Candidate) -> str:
+    """The edge of the grid at which the chosen step lies: smallest, largest, or empty."""
+    factors = [one.factor for one in tried]
+    edges = {} if len(factors) == 1 else {max(factors): "largest", min(factors): "smallest"}
+    return edges.get(chosen.factor, "")
+
+
+def span(low: str, high: str) -> str:
+    """Format a range as text; one number if both ends are shown equally."""
+    return low if low == high else f"{low} to {high}"
