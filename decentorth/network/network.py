@@ -371,7 +371,7 @@ class Network(Shown):
         Parameters
         ----------
         *xs
-            Each ``(n_local, ...)``, float64, C-contiguous.
+            Each ``(n_local, ...)``; float64 and C-contiguous arrays are not copied.
         rounds
             The number of rounds of mixing.
         push
@@ -386,7 +386,7 @@ class Network(Shown):
         Raises
         ------
         ValueError
-            ``rounds`` is below 1.
+            ``rounds`` is below 1, or an array is for another number of agents.
         """
         if rounds < 1:
             raise ValueError(f"rounds must be at least 1, got {rounds}")
@@ -429,7 +429,7 @@ class Network(Shown):
 
         The values go along a spanning tree to an agent in the middle of the graph and back
         (`tree`): two messages for each edge of the tree. ValueError on a network that changes over
-        time.
+        time, and for arrays of another number of agents.
         """
         if self.sequence is not None:
             raise ValueError("exact sums need edges that stay, and this network changes over time")

@@ -65,6 +65,7 @@ ALLOWED = {
     ("decentorth/problems/common/checks.py", "_matrix", "any"): "validation of one agent's matrix",
     ("decentorth/problems/common/checks.py", "_matrix", "sum"): "validation of one agent's matrix",
     ("decentorth/problems/common/checks.py", "_matrix", "vdot"): "validation of one agent's matrix",
+    ("decentorth/problems/common/checks.py", "_passes", "vdot"): "decides on a closer look only",
     (
         "decentorth/problems/stiefel/matrix_completion.py",
         "MatrixCompletionSettings._completion",

@@ -17,6 +17,7 @@ from scipy.sparse import _sparsetools, csr_array
 import topologies as tp
 from decentorth import DRFGT, solve
 from decentorth.algorithms.common.fields import landing, refresh
+from decentorth.numerics.ordered_sums import subtract_scaled
 from decentorth.problems import GEVP, PCA, FunctionProblem, Procrustes
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
@@ -94,7 +95,7 @@ def test_a_pass_is_the_step_in_numpy_and_each_agent_s_own(name: str, moves: bool
 
     expected_x, expected_y = x.copy(), y.copy()
     if moves:
-        expected_x -= alpha[:, None, None] * tracker
+        subtract_scaled(alpha, tracker, expected_x)
     field = refresh(landing, problem, expected_x, expected_y, old.copy(), penalty)
 
     def run(problem: Any, own: slice) -> tuple[Array, ...]:

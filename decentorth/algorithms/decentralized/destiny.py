@@ -178,18 +178,13 @@ class DESTINY(SafeTracking):
         steps, order = schedule(self.step_size), cast(Order, self.order)
         if steps.initial != "auto":
             base = np.full(len(x0), float(steps.initial))
-            return (
-                base,
-                given_or(self.penalty, penalty_share(penalty_limit(network, order)) / base),
-                0,
-            )
+            automatic = penalty_share(penalty_limit(network, order)) / base
+            return base, given_or(self.penalty, automatic), 0
         steep, spent = steepness(problem, network, streams, x0)
         most = np.maximum(*steep)
         c = landing_share(problem, self.aim(network.spectrum, order), self.batch_size)
-        base, penalty = (
-            curved_step(steep, c, self.gap(network.spectrum)),
-            given_or(self.penalty, 2.0 * most),
-        )
+        base = curved_step(steep, c, self.gap(network.spectrum))
+        penalty = given_or(self.penalty, 2.0 * most)
         if self.penalty != "auto":
             base = np.minimum(base, _share(network.spectrum, order) / (2.0 * penalty + 3.0 * most))
         return base / steps.most, penalty, spent

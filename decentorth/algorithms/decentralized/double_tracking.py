@@ -209,11 +209,9 @@ class DoubleTracking(Method, ABC):
         points = np.concatenate((x0, np.broadcast_to(omega, (len(x0), *omega.shape))), axis=-1)
         own = blockwise(_product, problem, points), problem.local_diagonal()[:, :, None]
         means = average(network, np.concatenate(own, axis=-1), _AGREED)
-        bx, diagonal, images = (
-            np.ascontiguousarray(means[..., :p]),
-            means[..., -1],
-            means[..., p:-1],
-        )
+        bx = np.ascontiguousarray(means[..., :p])
+        images = means[..., p:-1]
+        diagonal = means[..., -1]
         metric = preconditioner(self.preconditioner, constraint.rows, diagonal, omega, images)
         near = constraint.feasibility(x0, bx) <= _FEASIBLE
         return np.where(near[:, None, None], x0, constraint.retract_with(x0, bx)[0]), metric
@@ -249,10 +247,8 @@ class DoubleTracking(Method, ABC):
         if self.step_size == "auto":
             curved, spent = power_method(problem.gradient, streams, x, own[0], solve)
             largest, _ = power_method(problem.local_product, streams, x, own[1], solve)
-            spectrum, m = (
-                network.spectrum if network.n_agents > 1 else Spectrum(0.0, 0.0),
-                self.momentum,
-            )
+            spectrum = network.spectrum if network.n_agents > 1 else Spectrum(0.0, 0.0)
+            m = self.momentum
             share = self.gap_share * min(1.0, 0.22 * (1.0 + m) / (1.0 - m))
             apart = share * math.sqrt(1.0 - spectrum.lambda_2)
             aim = (1.0 - m) * min(0.35 * heavy_ball_limit(spectrum, m), apart)

@@ -150,17 +150,14 @@ class Safe(Around):
         state: State = self.method.init(problem, network, streams, x0)
         eps, label = self.method.eps, np.zeros(len(state.x))
         for block, part in problem.blocks():
-            x, field, step, own = (
-                state.x[block],
-                state.field[block],
-                state.step_size[block].copy(),
-                label[block],
-            )
+            x = state.x[block]
+            field = state.field[block]
+            step = state.step_size[block].copy()
+            own = label[block]
             outside = np.ones(len(x), dtype=np.bool_)
             while len(np.flatnonzero(outside)):
-                outside = ~(part.constraint.feasibility(x - step[:, None, None] * field) <= eps) & (
-                    own < LAST
-                )
+                inside = part.constraint.feasibility(x - step[:, None, None] * field) <= eps
+                outside = ~inside & (own < LAST)
                 own += outside
                 step[outside] *= 0.5
         self._halve(state, label, slice(None))

@@ -38,11 +38,9 @@ def accumulate(
     for i in range(rows):
         row, entry, end = out[i * width : (i + 1) * width], indptr[i], indptr[i + 1]
         while end - entry > 2:
-            at, to, last = (
-                indices[entry] * width,
-                indices[entry + 1] * width,
-                indices[entry + 2] * width,
-            )
+            at = indices[entry] * width
+            to = indices[entry + 1] * width
+            last = indices[entry + 2] * width
             first, second, third = x[at : at + width], x[to : to + width], x[last : last + width]
             a, b, c = data[entry], data[entry + 1], data[entry + 2]
             for k in range(width):

@@ -59,8 +59,21 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
         raise TypeError(f"{name} must be {must}, got {values!r:.80}")
     if not len(values):
         raise ValueError(f"{name} must hold at least one agent's matrix, got none")
-    named = (f"{name} of agent {agent}" for agent in range(first_agent, first_agent + len(values)))
-    return [_matrix(own, value, missing) for own, value in zip(named, values, strict=True)]
+    if _passes(values, 3):  # a stack, checked once
+        return list(values)
+    return [
+        value if _passes(value, 2) else _matrix(f"{name} of agent {agent}", value, missing)
+        for agent, value in enumerate(values, first_agent)
+    ]
+
+
+def _passes(value: Any, dimensions: int) -> bool:
+    """True if an array is one of acceptable float64 numbers; others need a closer look."""
+    if type(value) is not np.ndarray or value.dtype != np.float64 or value.ndim != dimensions:
+        return False
+    # NaN, infinities and large entries make the sum of squares large, or no number
+    filled = value.flags.c_contiguous and value.size > 0
+    return bool(filled and np.vdot(value, value) <= LARGEST**2)
 
 
 def _matrix(name: str, value: object, missing: bool) -> Array:
@@ -142,8 +155,11 @@ def same_columns(name: str, values: Sequence[Array], first_agent: int = 0) -> in
 def same_names(name: str, values: Any, first_agent: int = 0) -> None:
     """Raise ValueError for the first of the agents' data frames whose columns are not those of the
     first one, in the same order."""
-    labels = [(agent, _Frame.of(value)) for agent, value in enumerate(values, first_agent)]
-    frames = [(agent, frame.columns) for agent, frame in labels if frame]
+    frames = [
+        (agent, frame.columns)
+        for agent, value in enumerate(values, first_agent)
+        if type(value) is not np.ndarray and (frame := _Frame.of(value))
+    ]
     for agent, names in frames:
         first, known = frames[0]
         if names == known:
