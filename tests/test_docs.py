@@ -18,6 +18,7 @@ import doctest
 import importlib
 import inspect
 import os
+import pickle
 import re
 import shlex
 import subprocess
@@ -25,8 +26,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from joblib.externals.loky.backend.reduction import dumps
 
+from decentorth import FinishedRun
+from decentorth.problems import Deferred
 from decentorth.registry import algorithms
 from tests.support.mpi import HUNG, ROOT
 
@@ -161,7 +166,7 @@ def test_files_and_tests_that_pages_name_exist() -> None:
         f"{page.name}: {path}"
         for page in [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
         for path in re.findall(
-            r"(?<![\w/.])((?:examples|benchmarks|launch|docs|tests)/[\w/]+\.(?:py|md|sh|sbatch|txt))",
+            r"(?<![\w/.])((?:examples|benchmarks|launch|docs|tests)/[\w/]+\.(?:py|md|sh|sbatch|txt|csv))",
             page.read_text(),
         )
         if not (ROOT / path).exists()
@@ -173,6 +178,20 @@ def test_files_and_tests_that_pages_name_exist() -> None:
         if not re.search(rf"def test_\w*{word}", (ROOT / path).read_text())
     ]
     assert not missing
+
+
+def test_a_page_has_the_counts_of_its_stored_result() -> None:
+    """Of pairs of step and penalty at which a method diverges (figures 8 and 10 of paper 003)."""
+    stored = (DOCS / "results" / "003" / "sensitivity.txt").read_text()
+    page = " ".join((DOCS / "generalized.md").read_text().split())
+    counts = [
+        re.search(rf"^{name}: .* (\d+) diverged", stored, re.M)
+        for name in ("landing, exact", "landing, exact, safe steps", "PLAM, exact")
+    ]
+    exact, safe, plam = (int(found[1]) for found in counts if found is not None)
+    assert safe == 0
+    said = f"exact landing diverges at {exact}, with safe steps at none, PLAM at {plam}."
+    assert said in page
 
 
 def test_examples_have_titles_and_pictures_for_the_gallery() -> None:
@@ -235,12 +254,29 @@ def test_every_public_class_has_an_example_that_runs(
     module, own = name.rsplit(".", 1)
     try:
         text = getattr(importlib.import_module(module), own).__doc__
-        example = doctest.DocTestParser().get_doctest(text, {}, name, None, None)
+        names = {"__name__": "__main__"}
+        example = doctest.DocTestParser().get_doctest(text, names, name, None, None)
         assert example.examples, f"give {name} a section Examples"
         monkeypatch.chdir(tmp_path)
-        doctest.DebugRunner().run(example)
+        doctest.DebugRunner().run(example, clear_globs=False)
     except (ModuleNotFoundError, doctest.UnexpectedException) as error:
         cause = error.exc_info[1] if isinstance(error, doctest.UnexpectedException) else error
         if not isinstance(cause, ModuleNotFoundError):
             raise
         pytest.skip(str(cause))  # an extra that is not installed
+    for value in example.globs.values():
+        if type(value).__module__.startswith(("decentorth", "topologies")):
+            check_copy(value)
+
+
+def check_copy(value: Any) -> None:
+    """The object comes back from joblib, and from pickle but for functions, which pickle names."""
+    again = pickle.loads(dumps(value))
+    assert type(again) is type(value)
+    if isinstance(value, FinishedRun):
+        assert repr(again) == repr(value)
+        np.testing.assert_array_equal(again.x, value.x)
+    try:
+        assert type(pickle.loads(pickle.dumps(value))) is type(value)
+    except (pickle.PicklingError, AttributeError) as error:
+        assert isinstance(value, Deferred) or "<function" in str(error)  # noqa: PT017

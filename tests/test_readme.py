@@ -181,6 +181,34 @@ PRINTED = {
 """What each command of the README and of docs/using.md prints."""
 
 
+OPTIONAL = {
+    "sklearn": "data",
+    "matplotlib": "plot",
+    "pandas": "frames",
+    "xarray": "frames",
+    "pyarrow": "tables",
+    "numba": "fast",
+    "autograd": "autograd",
+    "jax": "jax",
+    "cvxpy": "weights",
+    "pyamg": "weights",
+}
+"""Optional libraries, each with the extra that installs it."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", commands(README))
+def test_the_first_installation_has_what_the_commands_need(command: str, tmp_path: Path) -> None:
+    extras = re.search(r"pip install .*\[(.*)\]", blocks("bash")[0])
+    assert extras is not None
+    missing = [name for name, extra in OPTIONAL.items() if extra not in extras[1].split(",")]
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({missing!r})); "
+        f"from decentorth.__main__ import main; sys.exit(main({shlex.split(command)[1:]!r}))"
+    )
+    assert PRINTED[command.split()[1]] in run([sys.executable, "-c", code], tmp_path)
+
+
 @pytest.fixture(scope="module")
 def every(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     return outputs(EVERY, tmp_path_factory.mktemp("every"))

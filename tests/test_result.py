@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import sys
 import tracemalloc
@@ -18,8 +19,10 @@ import pytest
 import decentorth as do
 import topologies as tp
 from decentorth.api import Options, set_up
+from decentorth.commands.line.flags import InputError
 from decentorth.commands.run.command import main as run
 from decentorth.lab.plot import command as plot
+from tests.support.mpi import run_ranks
 from tests.support.threads import on_ranks
 
 LABELS = ("Bern", "Oslo", "Rome", "Wien")
@@ -40,6 +43,73 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        (
+            "drfgt",
+            {
+                "channel": do.Channel(
+                    "bursts:p=0.1", "failures:p=0.1", "sleep:p=0.1", "topk:share=0.5"
+                )
+            },
+        ),
+        ("drfgt", {"channel": do.Channel("loss:p=0.1", "crash:p=0.1", "delay:rounds=2")}),
+        ("drfgt", {"stopping": do.stopping.LocalMaximum(1e-2)}),
+        (do.DRFGT(step_size="growing"), {"stopping": 1e-2}),
+        ("asynchronous_drfgt", {}),
+    ],
+)
+def test_a_result_comes_back_from_another_process(method: Any, settings: dict[str, Any]) -> None:
+    """As joblib, multiprocessing and executors send it."""
+    result = do.solve(PROBLEM, method, GRAPH, iterations=30, **settings)
+    again = pickle.loads(pickle.dumps(result))
+    assert (again.x == result.x).all()
+    assert repr(again) == repr(result)
+    assert again.sent() == result.sent()
+    assert again.summary() == result.summary()
+
+
+def test_a_callback_may_change_what_it_is_given() -> None:
+    def clear(row: Any) -> None:
+        row.values.clear()
+
+    result = do.solve(PROBLEM, "drfgt", GRAPH, iterations=30, callback=clear)
+    assert result.row.values == RESULT.row.values
+    assert repr(result).splitlines()[1:8] == repr(RESULT).splitlines()[1:8]
+
+
+def test_a_history_without_metrics_is_not_drawn() -> None:
+    with pytest.raises(InputError, match="no run has the metric 'objective'"):
+        plot.plot_histories({"mine": {"iteration": np.arange(3), "seconds": np.arange(3.0)}})
+
+
+def test_points_of_sites_keep_their_names_in_another_process() -> None:
+    rows = np.random.default_rng(1).standard_normal((30, 5))
+    problem = do.problems.PCA.from_sites({"north": rows[:12], "south": rows[12:]}, 2, scale=True)
+    result = do.solve(problem, "drfgt", "ring", iterations=5)
+    again = pickle.loads(pickle.dumps(result))
+    x: Any = result.x
+    for name in ("north", "south"):
+        np.testing.assert_array_equal(again.x[name], x[name])
+    assert again.sent() == result.sent()
+
+
+@pytest.mark.ranks
+def test_a_result_of_ranks_says_why_it_is_not_pickled() -> None:
+    code = (
+        "import decentorth as do, pickle\n"
+        "problem = do.problems.PCASettings(data='synthetic', rank=2).problem(4, seed=0)\n"
+        "result = do.solve(problem, 'drfgt', 'ring', iterations=3)\n"
+        "try:\n    pickle.dumps(result)\n"
+        "except TypeError as error:\n    print(error)"
+    )
+    job = run_ranks(2, ["-c", code])
+    assert job.returncode == 0, job.report()
+    said = "what ranks share cannot be pickled: write the run by result.save(folder)"
+    assert job.stdout.count(said) == 2
 
 
 def test_a_result_prints_in_a_few_lines() -> None:

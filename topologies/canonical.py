@@ -107,6 +107,7 @@ def distances(matrix: Weights, sources: int | Agents) -> NDArray[np.float64]:
 def finite_square(W: WeightsLike, what: str = "W") -> Weights:
     """``W``, which messages call ``what``, as a fresh float64 CSR array if it is a square matrix of
     finite real numbers."""
+    refuse_other_graphs(W)
     source = W if sparse.issparse(W) else np.asarray(W)
     if source.dtype.kind not in "biuf":
         raise TypeError(f"{what} must hold real numbers, got dtype {source.dtype}")
@@ -121,6 +122,16 @@ def finite_square(W: WeightsLike, what: str = "W") -> Weights:
         i, j, entry = entry_at(matrix.tocoo(), bad)
         raise ValueError(f"{what} must be finite, got {what}[{i}, {j}] = {entry}")
     return matrix
+
+
+def refuse_other_graphs(graph: object) -> None:
+    """Raise TypeError for a graph of a library that converts its graphs to networkx, as igraph."""
+    if hasattr(graph, "to_networkx"):
+        library = type(graph).__module__.partition(".")[0]
+        raise TypeError(
+            f"graphs must be of networkx, got one of {library}: give graph.to_networkx(), or in "
+            "igraph graph.to_networkx(vertex_attr_hashable='name') where agents have names"
+        )
 
 
 def entry_at(coo: Entries, places: NDArray[np.int64]) -> tuple[int, int, float]:

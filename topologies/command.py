@@ -146,9 +146,7 @@ def _say(lines: Iterable[str]) -> None:
 
 def _require_matplotlib(plot: object) -> None:
     if plot is not None and importlib.util.find_spec("matplotlib") is None:
-        raise ImportError(
-            'figures need matplotlib: pip install "decentorth[plot]", or leave --plot out'
-        )
+        raise ImportError("figures need matplotlib: pip install matplotlib, or leave --plot out")
 
 
 def _refused(error: Exception) -> int:

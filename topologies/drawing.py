@@ -2,8 +2,7 @@
 eigenvalues.
 
 Every function draws into given axes, or into a figure of its own, and returns the axes, which a
-notebook shows; files are written by matplotlib's ``axes.figure.savefig``. matplotlib comes with
-``pip install decentorth[plot]``.
+notebook shows; files are written by matplotlib's ``axes.figure.savefig``.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def job(ranks: int, *part: object) -> dict[str, Callable[[], float]]:
     beside = Path(sys.executable).with_name("mpirun")
     launcher = str(beside) if beside.exists() else shutil.which("mpirun")
     if launcher is None:
-        raise Unmeasured('there is no mpirun here: pip install "decentorth[mpi]"')
+        raise Unmeasured('there is no mpirun here: pip install "mpich>=5"')
     found = json.loads(
         output([launcher, "-n", ranks, sys.executable, SCRIPT, *part], SECONDS).splitlines()[-1]
     )

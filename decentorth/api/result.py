@@ -54,6 +54,9 @@ class SitePoints(np.ndarray):
         self.sites = sites
         return self
 
+    def __reduce__(self) -> tuple[type[Self], tuple[Array, tuple[str, ...]]]:
+        return type(self), (np.asarray(self), self.sites)
+
     def __getitem__(self, key: Any) -> Any:
         """The points of a site, or what the array has there."""
         if isinstance(key, str):
@@ -169,7 +172,7 @@ class FinishedRun(Shown):
         try:
             import xarray
         except ImportError:
-            raise ImportError('to_xarray needs xarray: pip install "decentorth[frames]"') from None
+            raise ImportError("to_xarray needs xarray: pip install xarray") from None
         agents = np.array(self.labels or range(self.n_agents))
         sides = tuple([f"axis_{i}" for i in range(self.x.ndim - 1)])
         if self.x.ndim == 3:
@@ -239,8 +242,8 @@ class Result(FinishedRun):
         labels, units = run.arguments.mixing[1], tuple[Units, ...]()
         if isinstance(problem, AgentProblem):
             labels, units = problem.sites or labels, problem.units
-            if problem.sites:
-                x = SitePoints(x, tuple(labels[i] for i in run.numbers[problem.agents]))
+        if labels:
+            x = SitePoints(x, tuple(labels[i] for i in run.numbers[problem.agents]))
         ended = outcome._asdict()
         return cls(
             x=x,

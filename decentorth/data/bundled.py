@@ -40,7 +40,7 @@ def digits() -> tuple[Array, Labels]:
         if file.is_file():
             table = np.loadtxt(file, delimiter=",")
             return np.ascontiguousarray(table[:, :-1]), table[:, -1].astype(np.int64)
-    with needing("scikit-learn", "the bundled data set 'digits'", "data"):
+    with needing("scikit-learn", "the bundled data set 'digits'"):
         from sklearn.datasets import load_digits
     X, y = load_digits(return_X_y=True)
     return np.array(X, dtype=np.float64, order="C"), np.array(y, dtype=np.int64)

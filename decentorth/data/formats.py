@@ -84,7 +84,7 @@ def svmlight(path: Path) -> Content:
     Indices count from 1, or from 0 if one of them is 0; the largest one in this file is the number
     of columns.
     """
-    with needing("scikit-learn", f"reading {path} (SVMlight format)", "data"):
+    with needing("scikit-learn", f"reading {path} (SVMlight format)"):
         from sklearn.datasets import load_svmlight_file
     with reading(path, " in SVMlight format (label index:value ...)"):
         matrix, labels = load_svmlight_file(str(path), dtype=np.float64)

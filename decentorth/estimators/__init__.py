@@ -29,8 +29,10 @@ bytes.
 try:
     import sklearn.base  # noqa: F401  # the optional extra ``data``, of which the classes below are
 except ModuleNotFoundError as error:
-    needs = f'decentorth.estimators needs scikit-learn ({error}): pip install "decentorth[data]"'
-    raise ModuleNotFoundError(needs, name=error.name) from error
+    raise ModuleNotFoundError(
+        f"decentorth.estimators needs scikit-learn ({error}): pip install scikit-learn",
+        name=error.name,
+    ) from error
 
 from .cca import CCA
 from .ica import ICA

@@ -43,7 +43,7 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
     def fit(self, X: object, y: object = None) -> Self:
         """Find the components of the samples X, ``(m, d)``; y is ignored."""
         least = {"ensure_min_samples": 2, "ensure_min_features": self._least_features}
-        samples = validate_data(self, X, **least, **self._accepted)
+        samples = self._sized("X", validate_data(self, X, **least, **self._accepted))
         self._counts = [len(samples)]
         return self._fit([samples], None)
 
@@ -70,7 +70,8 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
         ValueError
             When dimensions differ, an entry is not finite, or W does not fit; names the agent.
         """
-        return self._fit(self._agents("X", self._entries(agents)), W, self._last(warm_start))
+        entries = self._entries(agents, W=W, warm_start=warm_start)
+        return self._fit(self._agents("X", entries), W, self._last(warm_start))
 
     @abstractmethod
     def _fit(self, agents: list[Array], W: object, last: Directions = None) -> Self:
@@ -93,12 +94,12 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
             "accept_sparse": get_tags(self).input_tags.sparse,
         }
         X = validate_data(self, X, reset=False, **accepted)
-        across, centred = self.components_.T, X
-        if not issparse(X):
-            centred = self._centred(X)
-        coordinates = centred @ across
+        across = self.components_.T
         if issparse(X):
-            coordinates -= self._origin @ across
+            across = across if self._units is None else across / self._units.scale[:, None]
+            coordinates = X @ across - self.mean_ @ across
+        else:
+            coordinates = self._centred(X) @ across
         return (coordinates / self._lengths).astype(X.dtype, copy=False)
 
     def inverse_transform(self, X: Any) -> Array:
@@ -130,6 +131,7 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
     def _batch(self, X: Array, samples: int, mean: Array) -> Array:
         """A batch in the units of the method; ``samples`` before it have this ``mean`` in these
         units."""
+        X = self._sized("X", X)
         if samples == 0:
             return self._in_units([X], HERE)[0]
         if self._units is not None:

@@ -14,13 +14,16 @@ from pathlib import Path
 
 from topologies.flags import HELP, InputError
 
+from ..commands.line.config import Command
+from ..commands.line.form import config_bytes
 from ..commands.line.shell import alone
 from ..commands.run.command import main as run
 from ..process.printing import say
+from ..records.files import CONFIG
 from ..records.saved_runs import read_history
 from .plot.agents import run_graph
 from .plot.command import read_configuration
-from .plot.page import write_page
+from .plot.page import check_page, write_page
 from .plot.player import player, sentences
 
 USAGE = """Usage: decentorth demo [FOLDER]
@@ -56,12 +59,15 @@ def _demo(words: list[str]) -> int:
     if len(words) > 1 or "".join(words).startswith("-"):
         raise InputError(f"give one folder or nothing, got {' '.join(words)!r:.80}")
     folder = (words or ["decentorth-demo"])[0]
+    place = Path(folder, "demo.html").resolve()
+    _check_folder(folder)
+    check_page(str(place))
     say(f"decentorth run {FLAGS} --out {folder}\n")
     code = run([*FLAGS.split(), "--quiet", "--overwrite", "--out", folder])
     if code:
         return code
     history, (graph, _) = read_history(folder), run_graph(folder, read_configuration(folder))
-    said, place = sentences(history, len(graph)), Path(folder, "demo.html").resolve()
+    said = sentences(history, len(graph))
     paragraphs = [f"<p>{escape(one)}</p>" for one in said]
     write_page(str(place), TITLE, [ABOUT, player(history, graph), *paragraphs])
     say("\n".join(said))
@@ -73,6 +79,14 @@ def _demo(words: list[str]) -> int:
         f"Your own runs: add --record-agents to a run, then decentorth plot {folder} --html "
         f"{folder}/report.html"
     )
+
+
+def _check_folder(folder: str) -> None:
+    """Raise InputError if the folder holds a run that is not the demo's."""
+    path = Path(folder, CONFIG)
+    own = Command(FLAGS.split()).resolve().yaml()
+    if path.exists() and config_bytes(str(path)) != own.encode():
+        raise InputError(f"{folder} holds another run ({CONFIG}): give the demo another folder")
 
 
 def _has_browser() -> bool:

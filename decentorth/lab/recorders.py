@@ -63,7 +63,8 @@ class FileRecorder(ABC):
     """
 
     library: str
-    extra: str
+    distribution: str
+    """The name of the library for pip."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
@@ -71,13 +72,17 @@ class FileRecorder(ABC):
         if importlib.util.find_spec(package) is None:
             name = type(self).__name__
             raise ModuleNotFoundError(
-                f'{name} needs {package}: pip install "decentorth[{self.extra}]"', name=package
+                f"{name} needs {package}: pip install {self.distribution}", name=package
             )
 
     @cached_property
     def _library(self) -> Any:
         """The library, which is imported when it is first used."""
         return importlib.import_module(self.library)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        """A copy in another process is a recorder for the same path that has written nothing."""
+        return type(self), (self.path,)
 
     @abstractmethod
     def check(self) -> None:
@@ -121,7 +126,7 @@ class TensorBoard(FileRecorder):
     'iterations'
     """
 
-    library, extra = "tensorboardX", "record"
+    library = distribution = "tensorboardX"
     _writer: Any = None
 
     def check(self) -> None:
@@ -160,7 +165,8 @@ class MLflow(FileRecorder):
     'iterations'
     """
 
-    library, extra = "mlflow", "record"
+    library = "mlflow"
+    distribution = "mlflow-skinny"
     _run = ""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -221,7 +227,8 @@ class Parquet(FileRecorder):
     'iterations'
     """
 
-    library, extra = "pyarrow.parquet", "tables"
+    library = "pyarrow.parquet"
+    distribution = "pyarrow"
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(path)

@@ -33,9 +33,7 @@ def opened(name: str) -> Device:
     try:
         import torch
     except ImportError:
-        raise ValueError(
-            f'device {name!r} needs PyTorch: pip install "decentorth[torch]"'
-        ) from None
+        raise ValueError(f"device {name!r} needs PyTorch: pip install torch") from None
     from .torch_arrays import Device
 
     kind, real = found.groups()

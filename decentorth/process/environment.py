@@ -16,6 +16,14 @@ from collections.abc import Mapping, Sequence
 
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
 """The launchers' variables with the rank of a process."""
+_TASKS = {
+    "SLURM_STEP_NUM_TASKS": "SLURM_PROCID",
+    "JSM_NAMESPACE_SIZE": "JSM_NAMESPACE_RANK",
+    "MV2_COMM_WORLD_SIZE": "MV2_COMM_WORLD_RANK",
+    "WORLD_SIZE": "RANK",
+}
+"""The variables of srun, jsrun, MVAPICH and torchrun with the number of tasks, and beside each the
+one with the number of this task."""
 
 
 def prepare() -> None:
@@ -56,6 +64,36 @@ def expected_ranks(environ: Mapping[str, str] = os.environ) -> tuple[int, str]:
     if "PMIX_RANK" in environ or "PMI_RANK" in environ:
         names += ["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"]
     return _number(environ, names, 1)
+
+
+def check_alone(ranks: int = 1, environ: Mapping[str, str] = os.environ) -> None:
+    """Raise RuntimeError if a launcher without MPI started more tasks than there are ranks, each of
+    which would take its own data for all data."""
+    if expected_ranks(environ)[1]:
+        return
+    started = [name for name, task in _TASKS.items() if task in environ]
+    tasks, variable = _number(environ, started, 1)
+    if tasks > ranks:
+        raise RuntimeError(
+            f"{variable} says that {tasks} tasks were started, but by MPI each of them is alone: "
+            f"start with {sys.prefix}/bin/mpirun -n {tasks}, or with srun --mpi=pmi2; for separate "
+            f"runs give comm='serial', or unset {variable}"
+        )
+
+
+def check_pmix(library: str, environ: Mapping[str, str] = os.environ) -> None:
+    """Raise RuntimeError if the launcher speaks PMIx, which ``library``, the version text of an
+    MPICH, cannot: its MPI_Init would abort."""
+    if direct_pmix(environ) and "MPICH configure:" in library and "pmix" not in library:
+        raise RuntimeError(
+            "the launcher speaks PMIx (PMIX_RANK), but this MPICH does not: start with "
+            f"{sys.prefix}/bin/mpirun, or with srun --mpi=pmi2"
+        )
+
+
+def direct_pmix(environ: Mapping[str, str] = os.environ) -> bool:
+    """True if a launcher of PMIx started this rank, and no ``mpirun``."""
+    return "PMIX_RANK" in environ and not {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"} & environ.keys()
 
 
 def _number(environ: Mapping[str, str], names: Sequence[str], default: int) -> tuple[int, str]:

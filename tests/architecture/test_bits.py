@@ -235,11 +235,6 @@ ALLOWED = {
         "any",
     ): "the diagonal of E, which all agents share",
     (
-        "decentorth/problems/features/split.py",
-        "SplitPencil._blocks_inverted",
-        "LinAlgError",
-    ): "validation: ends the run",
-    (
         "decentorth/families/j_orthogonal/sets/j_orthogonal.py",
         "JOrthogonal.retract",
         "LinAlgError",
@@ -249,11 +244,6 @@ ALLOWED = {
         "SplitPencil._starts",
         "accumulate",
     ): "numbers of features",
-    (
-        "decentorth/problems/features/split.py",
-        "SplitPencil.prepare",
-        "LinAlgError",
-    ): "validation: ends the run",
     (
         "decentorth/problems/features/split.py",
         "SplitPencil.error",
@@ -289,6 +279,16 @@ ALLOWED = {
         "scatter_factors",
         "count_nonzero",
     ): "all data, before their features are divided",
+    (
+        "decentorth/families/generalized/problems/lda.py",
+        "check_within",
+        "any",
+    ): "one matrix of all samples, the same on every rank",
+    (
+        "decentorth/families/generalized/problems/lda.py",
+        "check_within",
+        "count_nonzero",
+    ): "one matrix of all samples, the same on every rank",
     (
         "decentorth/families/generalized/problems/lda.py",
         "LDASettings.features.build",

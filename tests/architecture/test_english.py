@@ -171,9 +171,9 @@ has both forms."""
 
 
 def flags(source: Module) -> list[str]:
-    """The place of each string with a flag, but for docstrings."""
+    """The place of each string with a flag of ours, but for docstrings; srun has flags only."""
     documented = {line for line, _ in docstrings(source.tree)}
-    flag = re.compile(r"(?<![\w-])--[a-z]")
+    flag = re.compile(r"(?<!srun )(?<![\w-])--[a-z]")
     return [
         f"{place}: {text}"
         for place, line, text in strings(source)

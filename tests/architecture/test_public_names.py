@@ -74,11 +74,11 @@ def test_names_that_a_module_lists_are_in_it(name: str) -> None:
 
 
 def test_packages_are_typed_and_have_one_version_everywhere() -> None:
-    """In the package, the citation and the newest section of the changelog."""
+    """In the package, the citation and the changelog's newest section of a release."""
     assert all((ROOT / package / "py.typed").is_file() for package in ("decentorth", "topologies"))
     version = decentorth.__version__
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["version"] == version
-    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    newest = re.search(r"^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
     assert newest is not None
     assert newest[1] == version
 

@@ -235,7 +235,7 @@ def test_the_simulation_needs_neither_mpi4py_nor_numba_nor_matplotlib() -> None:
     assert alone.stdout.splitlines()[-1].startswith("Stopped at the limit of 10 iterations")
     assert (ranks.returncode, ranks.stdout) == (2, "")
     assert "ranks need an MPI library" in ranks.stderr
-    assert 'pip install "decentorth[mpi]"' in ranks.stderr
+    assert 'pip install "mpich>=5"' in ranks.stderr
 
 
 def by_shell(line: str, **settings: str) -> subprocess.CompletedProcess[str]:

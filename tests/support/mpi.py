@@ -65,7 +65,7 @@ def launcher() -> str:
     if found is None:
         raise RuntimeError(
             f"the tests with ranks need mpirun, in {beside.parent} or on PATH: pip install "
-            '"decentorth[mpi]"'
+            "'mpich>=5'"
         )
     return found
 

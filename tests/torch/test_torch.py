@@ -272,6 +272,8 @@ def test_modules_that_cannot_be_are_refused() -> None:
         from_module(small(), loss, data, orthogonal=["3.weight"])
     with pytest.raises(ValueError, match=r"'0.bias' of shape \(5,\) is no matrix"):
         from_module(small(), loss, data, orthogonal=["0.bias"])
+    with pytest.raises(TypeError, match=r"orthogonal must be a list of names .* got True"):
+        from_module(small(), loss, data, orthogonal=True)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"Dropout .* depends on more than parameters and inputs"):
         from_module(torch.nn.Sequential(torch.nn.Dropout()), loss, data)
     with pytest.raises(

@@ -18,6 +18,7 @@ from topologies.canonical import (
     canonical_weights,
     distances,
     entry_at,
+    refuse_other_graphs,
 )
 from topologies.later import nx
 from topologies.spectra.eigenvalues import spectrum
@@ -95,6 +96,7 @@ def check_graph(graph: nx.Graph[int] | Adjacency) -> None:
 
 def _from_graph(graph: object, directed: bool) -> Weights:
     """The adjacency matrix of a networkx graph with nodes 0..n-1."""
+    refuse_other_graphs(graph)
     kind = "DiGraph" if directed else "Graph"
     if not isinstance(graph, nx.Graph):
         raise TypeError(f"the graph must be a networkx.{kind}, got {type(graph).__name__}")

@@ -82,8 +82,7 @@ def fastest_weights(graph: nx.Graph[int] | Adjacency, nonnegative: bool = True) 
     CLARABEL solves the semidefinite program: seconds for 60 agents, minutes for 150.
 
     Errors as `check_graph`; ValueError for more than 1500 agents, or if the solver fails;
-    ImportError if cvxpy is needed and not installed (it comes with ``pip install
-    decentorth[weights]``).
+    ImportError if cvxpy is needed and not installed.
     """
     edges = adjacency(graph)
     n = edges.shape[0]
@@ -190,8 +189,7 @@ def _solve(problem: _Problem) -> tuple[Vector, Vector]:
     difference of the duals."""
     if find_spec("cvxpy") is None:
         raise ImportError(
-            "fmmc and fdla weights need cvxpy on this graph: pip install 'decentorth[weights]', "
-            f"or {_ELSE}"
+            f"fmmc and fdla weights need cvxpy on this graph: pip install cvxpy, or {_ELSE}"
         )
     n, i, j, _ = problem
     m = len(i)

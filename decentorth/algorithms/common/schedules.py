@@ -24,6 +24,11 @@ from ...settings import Count, Positive, Range, Settings, Share
 
 Auto = Literal["auto"]
 LandingPenalty = Annotated[Positive | Auto, "lambda of the landing field; auto: 0.1 / step_size."]
+TrackingPenalty = Annotated[
+    Positive | Auto,
+    "lambda of the landing field; auto: min(0.1, u / 4) / step_size, u = (1 + lambda_min)^2 / 2 with "
+    "the least eigenvalue of W.",
+]
 Ratio = Annotated[float, Range(above=0, below=1)]
 """A ratio of successive steps."""
 

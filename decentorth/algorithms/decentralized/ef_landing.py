@@ -36,7 +36,7 @@ from typing import Annotated, ClassVar, Self
 
 from ...protocols import Array, Landing, Network, Problem, Spectrum, Streams
 from ...settings import Share
-from ..common import Decentralized, LandingPenalty, Weight, advanced, blockwise, gradient, schedule
+from ..common import Decentralized, TrackingPenalty, Weight, advanced, blockwise, gradient, schedule
 from ..common.automatic_steps import Aim, Order, resolve, tracking_limit, tracking_step
 from .tracking import PenalisedState as State
 
@@ -62,10 +62,14 @@ class EFLanding(Decentralized):
 
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
 
-    penalty: LandingPenalty = "auto"
+    penalty: TrackingPenalty = "auto"
     consensus_step: Annotated[Share, "gamma: the share of the way to the neighbours' mean."] = 1.0
     weight: Weight = 1.0
     server: Annotated[bool, "Add up over all agents, in place of mixing with neighbours."] = False
+
+    @property
+    def mixes(self) -> bool:
+        return not self.server
 
     def resolved(self, network: Network) -> Self:
         """This method; a ValueError for the server form where `total` cannot be used."""

@@ -32,7 +32,7 @@ from topologies import memory
 
 from ...protocols import Array, Index, Landing, Network, Streams
 from ...settings import Count
-from ..common import Decentralized, LandingPenalty, advanced, resolve, schedule, tracking_aim
+from ..common import Decentralized, TrackingPenalty, advanced, resolve, schedule, tracking_aim
 from ..common.fields import OnSamples, SampledProblem, blockwise, gradient
 
 
@@ -81,7 +81,7 @@ class SagaDRFGT(Decentralized):
     gradient_factor: ClassVar[float] = 2.0
 
     batch_size: Annotated[Count, "Samples of each agent in an iteration."] = 8
-    penalty: LandingPenalty = "auto"
+    penalty: TrackingPenalty = "auto"
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> TableState:
         aim = partial(tracking_aim, network, "combine-then-adapt", self.step_size)

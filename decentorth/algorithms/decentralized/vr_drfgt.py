@@ -31,7 +31,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from ...protocols import Array, Landing, Network, Problem, Streams
 from ...settings import Count
-from ..common import Decentralized, LandingPenalty, advanced, blockwise, gradient, schedule
+from ..common import Decentralized, TrackingPenalty, advanced, blockwise, gradient, schedule
 from ..common.automatic_steps import resolve, tracking_aim
 
 
@@ -76,7 +76,7 @@ class VRDRFGT(Decentralized):
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
     gradient_factor: ClassVar[float] = 2.0
 
-    penalty: LandingPenalty = "auto"
+    penalty: TrackingPenalty = "auto"
     period: Annotated[Count, "q, the iterations between two gradients of all samples."] = 20
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> VRState:

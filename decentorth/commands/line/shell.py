@@ -20,6 +20,7 @@ from ..._version import __version__
 from ...network.transport.communicator import Communicator, connect
 from ...process import environment as _mpienv
 from ...process.abort import abort
+from ...process.withheld import withheld
 from .flags import with_flags
 from .form import Form, Saved, config_bytes, early_flag
 
@@ -42,6 +43,7 @@ def serve(
     work: Callable[[list[str], Communicator], int],
     *,
     name: str,
+    failed: Errors = (MemoryError,),
 ) -> int:
     """Run the command with these arguments and return the exit code.
 
@@ -56,6 +58,8 @@ def serve(
         KeyboardInterrupt that it raises may carry a message on what is left.
     name
         The first word of error messages.
+    failed
+        Faults, perhaps of this rank alone, whose message is the whole answer.
     """
     _mpienv.prepare_command()
     root = _mpienv.rank() == 0
@@ -72,7 +76,7 @@ def serve(
             raise InputError(str(error)) from None
         return work(words, communicator)
 
-    return framed(served, name)
+    return framed(served, name, failed=failed)
 
 
 def alone(
@@ -144,7 +148,7 @@ def framed(
         code, told = NO_READER, ""
     except refused as error:
         log.debug("where it was refused", exc_info=True)
-        if _mpienv.rank() == 0:
+        if _mpienv.rank() == 0 or withheld(error):
             complain(f"{name}: {one_line(error)}")
         if isinstance(error, OSError) and error.filename is None:  # the output, not a file
             return FAULT

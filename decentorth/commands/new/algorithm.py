@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from decentorth.authoring import (
     Array,
@@ -56,14 +56,22 @@ class Template(Method):
     step_size
         alpha > 0, or auto.
     penalty
-        lambda > 0 of the landing field, or auto: 0.1 / step_size.
+        lambda > 0 of the landing field, or auto: 0.1 / step_size, smaller where W has eigenvalues
+        near -1.
     """
-
-    requires: ClassVar[tuple[type, ...]] = ()  # capabilities of the problem, e.g. (Smooth,)
-    requires_set: ClassVar[tuple[type, ...]] = (Landing,)  # and of its constraint set
 
     step_size: ConstantStepSize = "auto"
     penalty: Positive | Auto = "auto"
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """The capabilities that its problem must have, such as Smooth."""
+        return ()
+
+    @property
+    def requires_set(self) -> tuple[type, ...]:
+        """The capabilities that the problem's constraint set must have."""
+        return (Landing,)
 
     def init(
         self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array

@@ -109,7 +109,7 @@ class TemplateSettings(Settings):
         agents' numbers."""
 
         def make(agents: slice) -> TemplateProblem:
-            given = []
+            given: list[Array] = []
             for agent in range(agents.start, agents.stop):
                 a = np.random.default_rng([seed, agent]).standard_normal(
                     (self.dimension, self.dimension)

@@ -44,6 +44,11 @@ class Simulation(Driver):
         self._places = [[agents[i].ins.index(agent.number) for i in agent.outs] for agent in agents]
         self._begin()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The agents and their messages; a copy makes no activations."""
+        iterators = ("_schedule", "_coming")
+        return {name: value for name, value in vars(self).items() if name not in iterators}
+
     def _begin(self) -> None:
         self.clear()
         self._coming = self._schedule()

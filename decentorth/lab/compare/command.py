@@ -147,7 +147,8 @@ class CompareForm(Form[CompareConfiguration]):
 def main(tokens: Sequence[str] | None = None) -> int:
     """Make the comparison that the arguments describe, by default those of this process, and return
     the exit code."""
-    return serve(tokens, CompareForm, _run, name="decentorth compare")
+    failed = (MemoryError, OSError)  # of a disk that is full
+    return serve(tokens, CompareForm, _run, name="decentorth compare", failed=failed)
 
 
 def _run(words: Sequence[str], communicator: Communicator) -> int:
@@ -192,8 +193,9 @@ def _plan(configuration: CompareConfiguration, communicator: Communicator) -> Co
 
     def W(seed: int) -> object:
         own = replace(asked, seed=seed)
-        made = by_root(communicator, lambda: wiring.make(own))
-        shared = wiring.share(own, made, communicator).W
+        sites = getattr(problem(seed), "sites", ())
+        made = by_root(communicator, lambda: wiring.make(own, sites))
+        shared = wiring.share(own, made, communicator, sites).W
         match shared:
             case Csr(push=None):
                 return shared.array
@@ -259,9 +261,9 @@ def _make_folder(configuration: CompareConfiguration, runs: Path) -> None:
 
 
 def _conclude(comparison: Comparison, asked: CompareSettings) -> None:
-    """Write the files and print the table."""
-    if asked.out is not None:
-        comparison.save(asked.out, plot=asked.plot, metrics=asked.panels)
+    """Print the table, which is then on a full disk too, and write the files."""
     if not asked.quiet:
         say(comparison.table("text" if on_terminal() else "markdown"))
-        say(f"Files in {asked.out}.", asked.out is not None)
+    if asked.out is not None:
+        comparison.save(asked.out, plot=asked.plot, metrics=asked.panels)
+        say(f"Files in {asked.out}.", not asked.quiet)

@@ -104,10 +104,10 @@ def read(folder: Path) -> tuple[Rules, tuple[Entry, ...], dict[str, NetworkModel
         kept = json.loads(limited(path, LARGEST))
         rules = Rules(**{**kept["rules"], "tolerances": tuple(kept["rules"]["tolerances"])})
         networks = {name: NetworkModel(**model) for name, model in kept["networks"].items()}
-        entries = tuple(map(_entry, kept["entries"]))
-        if {len(one.traces) for one in entries} != {rules.trials}:
-            raise ValueError(f"{rules.trials} trials of each method expected")
-        return rules, entries, networks, int(kept["agents"])
+        entries = tuple(_entry(one, rules) for one in kept["entries"])
+        if not entries or len({one.label for one in entries}) < len(entries):
+            raise ValueError("no methods, or two with one label")
+        return rules, entries, networks, _agents(kept["agents"])
     except OSError as error:
         raise InputError(
             f"cannot read {path}: {error.strerror}; is {folder} the folder of a comparison that "
@@ -117,10 +117,32 @@ def read(folder: Path) -> tuple[Rules, tuple[Entry, ...], dict[str, NetworkModel
         raise InputError(f"{path} is damaged ({error!r:.80}): make the comparison again") from None
 
 
-def _entry(kept: Mapping[str, Any]) -> Entry:
-    def traces(kept: Sequence[Mapping[str, Any]]) -> tuple[Trace, ...]:
-        return tuple(map(Trace.of_json, kept))
+def _agents(kept: object) -> int:
+    if not isinstance(kept, int) or kept < 1:
+        raise ValueError(f"{kept!r:.20} agents")
+    return kept
 
-    tried = [Candidate(factor, None, step, traces(runs)) for factor, step, runs in kept["tried"]]
+
+def _entry(kept: Mapping[str, Any], rules: Rules) -> Entry:
+    needed = {rules.metric, "objective", "consensus_rms"}
+    if rules.metric == "error":
+        needed.add("gradient_norm")
+    if rules.feasibility is not None:
+        needed.add("feasibility")
+
+    def traces(kept: Sequence[Mapping[str, Any]]) -> tuple[Trace, ...]:
+        found = tuple(map(Trace.of_json, kept))
+        if not all(needed <= one.history.keys() == found[0].history.keys() for one in found):
+            raise ValueError(f"every run needs the metrics {', '.join(sorted(needed))}")
+        return found
+
+    tried = [
+        Candidate(float(factor), None, step, traces(runs)) for factor, step, runs in kept["tried"]
+    ]
+    steps = [one.step for one in tried]
     runs = traces(kept["traces"]), traces(kept["untuned"])
+    if len(runs[0]) != rules.trials or len(runs[1]) not in (0, rules.trials):
+        raise ValueError(f"{rules.trials} trials of each method expected")
+    if not all(isinstance(one, str) for one in (kept["label"], kept["step"], *steps)):
+        raise TypeError("a label or a step is no text")
     return Entry(kept["label"], kept["step"], tuple(tried), tried[kept["chosen"]], *runs)

@@ -69,10 +69,16 @@ def table(
     check_known("unknown tolerance", map(str, tolerances), there)
     names = sorted(columns or known, key=lambda name: name != "step")  # words stand at the left
     headings = ["method", *(UNITS.get(name, (name,))[0] for name in names)]
-    parts = TableParts(title(comparison), headings, 1 + ("step" in names), {}, [*notes(comparison)])
+    escaped, remarks = _ESCAPED[form], [*map(plain, notes(comparison))]
+    if not ranges:
+        remarks[0] = remarks[0].replace("Median (range)", "Median")
+    if form == "markdown":
+        remarks = [*map(escaped, remarks)]
+    headings = [*map(escaped, headings)]
+    parts = TableParts(title(comparison), headings, 1 + ("step" in names), {}, remarks)
     for one in tolerances or comparison.shown:
         lines = [line for line in comparison.lines if line.tolerance == one]
-        parts.blocks[one] = [*_rows(lines, names, ranges, _BOLD[form])]
+        parts.blocks[one] = [*_rows(lines, names, ranges, form)]
     if form == "latex":
         return _latex(parts, caption or f"{parts.title}. {parts.notes[0]}", label)
     return _text(parts) if form == "text" else _markdown(parts)
@@ -105,20 +111,26 @@ _BOLD = {"text": "{}", "markdown": "**{}**", "latex": r"\textbf{{{}}}"}
 """The best median of a column by form."""
 
 
-def _rows(lines: list[Line], names: Sequence[str], ranges: bool, bold: str) -> Iterator[list[str]]:
-    """A row for each method: medians, the least of a column bold, and ranges where they are more
-    than one value."""
+def _rows(lines: list[Line], names: Sequence[str], ranges: bool, form: Form) -> Iterator[list[str]]:
+    """A row for each method: medians, and ranges where they are more than one value.
+
+    The least median of a column is bold, of the methods of which every trial reached the tolerance.
+    """
+    bold, escaped = _BOLD[form], _ESCAPED[form]
+    whole = [line for line in lines if line.reached == line.trials]
     for line in lines:
-        cells = {"step": line.step, "reached": f"{line.reached}/{line.trials}"}
+        cells = {"step": escaped(line.step), "reached": f"{line.reached}/{line.trials}"}
         for quantity, counts in line.counts.items():
             median, low, high = (number(value, quantity) for value in counts)
             shown, between = median, span(low, high)
-            if counts.median == min(other.counts[quantity].median for other in lines) < math.inf:
+            if line in whole and counts.median == min(
+                other.counts[quantity].median for other in whole
+            ):
                 shown = bold.format(median)
             if ranges and between != median:
                 shown += f" ({between})"
             cells[quantity] = shown
-        yield [line.algorithm, *(cells[name] for name in names)]
+        yield [escaped(line.algorithm), *(cells[name] for name in names)]
 
 
 def _text(parts: TableParts) -> str:
@@ -156,22 +168,39 @@ def _markdown(parts: TableParts) -> str:
     return "\n".join([*lines, "", *(f"- {note}" for note in parts.notes), ""])
 
 
-def _escaped(text: str) -> str:
-    """A text without LaTeX's special characters."""
-    return re.sub(r"([_%&#${}])", r"\\\1", text).replace("<=", r"$\le$")
+def plain(text: str) -> str:
+    """A text in one line, without control characters."""
+    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
+
+
+def _in_markdown(text: str) -> str:
+    """A text that Markdown shows as it is, also in a table."""
+    escaped = re.sub(r"([\\|*`\[])", r"\\\1", plain(text))
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", escaped)
+
+
+def _in_latex(text: str) -> str:
+    """A text that LaTeX shows as it is."""
+    special = {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+    special |= {one: f"\\{one}" for one in "_%&#${}"}
+    return "".join(special.get(one, one) for one in plain(text)).replace("<=", r"$\le$")
+
+
+_ESCAPED = {"text": plain, "markdown": _in_markdown, "latex": _in_latex}
+"""How labels and names of networks are written by form."""
 
 
 def _latex(parts: TableParts, caption: str, label: str) -> str:
     count, texts = len(parts.headings), parts.texts
     lines = [r"% needs \usepackage{booktabs}", *(f"% {note}" for note in parts.notes)]
     lines += [r"\begin{table}", r"\centering\footnotesize", r"\setlength{\tabcolsep}{3pt}"]
-    lines += [rf"\caption{{{_escaped(caption)}}}", rf"\label{{{label}}}"]
+    lines += [rf"\caption{{{_in_latex(caption)}}}", rf"\label{{{label}}}"]
     lines += [rf"\begin{{tabular}}{{{'l' * texts}{'r' * (count - texts)}}}", r"\toprule"]
     lines.append(rf"{' & '.join(parts.headings)} \\")
     for tolerance, rows in parts.blocks.items():
         lines += [r"\midrule", rf"\multicolumn{{{count}}}{{l}}{{to {tolerance:g}}} \\"]
         for row in rows:
-            cells = [_escaped(cell) for cell in row[:texts]]
+            cells = row[:texts]
             cells += [cell.replace("inf", r"$\infty$") for cell in row[texts:]]
             lines.append(" & ".join(cells) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])

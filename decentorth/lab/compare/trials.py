@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -83,7 +84,20 @@ class Trace:
         dtypes, history = dict.fromkeys(COUNTS, np.int64), {}
         for name, column in kept["history"].items():
             history[name] = np.array(column, dtype=dtypes.get(name, np.float64))
-        return cls(**{**kept, "history": history})
+        iteration = history["iteration"]
+        if any(column.shape != (len(iteration),) for column in history.values()):
+            raise ValueError("a history has columns of different lengths")
+        if not {*COUNTS, "seconds"} <= history.keys() or not len(iteration):
+            raise ValueError("a history lacks its counts")
+        if iteration[0] < 0 or (np.diff(iteration) <= 0).any():
+            raise ValueError("a history has iterations out of order")
+        if not all(isinstance(kept[name], str) for name in ("status", "message", "digest")):
+            raise TypeError("a run has an end that is no text")
+        steps = {name: [*map(float, ends)] for name, ends in kept["steps"].items()}
+        computing = float(kept["computing"])
+        if not 0.0 <= computing < math.inf:
+            raise ValueError(f"a run computed for {computing} s")
+        return cls(**{**kept, "history": history, "steps": steps, "computing": computing})
 
 
 def fingerprint(run: Run) -> str:

@@ -35,9 +35,7 @@ def processes(asked: int | None) -> int:
     if asked is None:
         return len(cores()) if starts else 1
     if asked > 1 and not starts:
-        raise InputError(
-            f'{asked} workers need joblib: pip install "decentorth[workers]", or give 1 worker'
-        )
+        raise InputError(f"{asked} workers need joblib: pip install joblib, or give 1 worker")
     return asked
 
 

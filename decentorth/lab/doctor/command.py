@@ -81,6 +81,11 @@ def _findings(ranks: int, variable: str) -> Iterator[Finding]:
         yield from host_findings()
     if not variable:
         yield one_process()
+        try:
+            _mpienv.check_alone()
+        except RuntimeError as error:
+            yield Finding("launcher", "fault", str(error), f"start with {OWN}")
+            return
     loaded = library()
     yield library_finding(loaded)
     if not loaded.family:

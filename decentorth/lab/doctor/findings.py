@@ -31,5 +31,9 @@ def text(findings: Sequence[Finding], command: str, width: int = 120) -> str:
     for what, state, found, remedy in findings:
         lines += wrap(found, initial_indent=f"{state:9}{what:16}")
         lines += wrap(remedy, initial_indent=f"{column}-> ")
-    verdict = {True: "The main job works", False: "The main job does not work"}[works(findings)]
-    return "\n".join([*lines, f"{verdict}: {command}"])
+    if works(findings):
+        return "\n".join([*lines, f"The main job works: {command}"])
+    lines.append(f"The main job does not work: {command}")
+    if any((one.what, one.state) == ("one process", "works") for one in findings):
+        lines.append("Runs in one process work: decentorth run")
+    return "\n".join(lines)

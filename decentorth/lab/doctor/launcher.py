@@ -22,8 +22,7 @@ SHARED = 6_000_000
 OWN = Path(sys.prefix) / "bin" / "mpirun"
 """The launcher of this environment, if there is one."""
 _FAMILIES = {"Open MPI": "Open MPI|OpenRTE|PRRTE", "Intel MPI": "Intel", "MPICH": "MPICH|HYDRA"}
-_INSTALL = 'pip install "decentorth[mpi]" (MPICH)'
-_NO_LIBRARY = f"{_INSTALL}, or leave mpirun out: one process gives the same bits"
+_NO_LIBRARY = 'pip install "mpich>=5", or leave mpirun out: one process gives the same bits'
 _OPEN_MPI = (
     "Open MPI refuses root, and more ranks than cores, unless told: export "
     "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
@@ -58,8 +57,8 @@ def library() -> Library:
     this process."""
     code, out, err = _ask(["env", "MPI4PY_RC_INITIALIZE=0", sys.executable, "-c", _ASK], 30.0)
     if code:
-        lines = err.strip().splitlines() or ["no reason"]
-        return Library("", next((line for line in lines if "Error" in line), lines[-1]))
+        reason = " ".join(err.rpartition("Error: ")[2].split())
+        return Library("", reason[-480:] or "mpi4py gives no reason")
     first = " ".join(out.replace("\0", " ").splitlines()[0].split())
     return Library(family(out), first.partition(",")[0])
 

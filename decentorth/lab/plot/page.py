@@ -24,6 +24,13 @@ tr.differs { background: #fff6d6; }
 """
 
 
+def check_page(path: str) -> None:
+    """Raise InputError if the path is no .html file, or ValueError if it is another's file."""
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{path}: a report must end in .html")
+    refuse_other(Path(path), _MARK.encode(), "report of decentorth")
+
+
 def write_page(path: str, title: str, body: Iterable[str]) -> None:
     """Write a page with a title and the HTML of its body.
 
@@ -34,9 +41,7 @@ def write_page(path: str, title: str, body: Iterable[str]) -> None:
     InputError
         The path is not a .html file that can be written.
     """
-    if Path(path).suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{path}: a report must end in .html")
-    refuse_other(Path(path), _MARK.encode(), "report of decentorth")
+    check_page(path)
     parts = [
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">{_MARK}',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',

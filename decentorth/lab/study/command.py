@@ -77,7 +77,7 @@ def _make(study: Study, asked: StudySettings) -> None:
     from topologies import pictures
 
     if importlib.util.find_spec("pandas") is None:
-        raise InputError('the tables of a study need pandas: pip install "decentorth[frames]"')
+        raise InputError("the tables of a study need pandas: pip install pandas")
     folder = Path(asked.out)
     try:
         folder.mkdir(parents=True, exist_ok=True)

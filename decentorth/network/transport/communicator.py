@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
 from ...process.abort import RANK_TIMEOUT
-from ...process.environment import expected_ranks
+from ...process.environment import check_alone, expected_ranks
 from ...protocols import Array
 
 Links: TypeAlias = Sequence[tuple[int, Array]]
@@ -131,9 +131,10 @@ def connect(comm: Any = None, waiting: float = RANK_TIMEOUT) -> Communicator:
     ------
     RuntimeError
         Several ranks are requested and no MPI library is installed, or launcher and library do not
-        belong together, or a rank does not connect in time.
+        belong together (``srun`` without PMI, ``torchrun``), or a rank does not connect in time.
     """
     if comm is None:
+        check_alone()
         comm = "world" if expected_ranks()[0] > 1 else "serial"
     match comm:
         case "serial":

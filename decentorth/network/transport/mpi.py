@@ -18,12 +18,19 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
 from ...process.abort import RANK_TIMEOUT, end_job_on_error
-from ...process.environment import cores, expected_ranks, local_ranks
+from ...process.environment import (
+    check_alone,
+    check_pmix,
+    cores,
+    direct_pmix,
+    expected_ranks,
+    local_ranks,
+)
 from ...process.leaving import early, ended, initializing, mark_end
 from ...protocols import Array, Index
 from .watch import Pulse, Watch
@@ -44,14 +51,19 @@ with initializing():
 
         if finalizing:
             mpi4py.rc.finalize = False
+        if direct_pmix():
+            mpi4py.rc.initialize = False
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # the second without an MPI library
         wrong = f"mpi4py could not load one ({str(error).splitlines()[0]})"
         raise RuntimeError(
-            f"ranks need an MPI library, and {wrong}. "
-            'Install one beside decentorth: pip install "decentorth[mpi]" (MPICH), then start with '
-            f"{sys.prefix}/bin/mpirun; or leave mpirun out to simulate in one process"
+            f"ranks need an MPI library, and {wrong}. Install one beside decentorth (pip install "
+            f'"mpich>=5") and start with {sys.prefix}/bin/mpirun, or leave mpirun out to simulate '
+            "in one process"
         ) from error
+    if not MPI.Is_initialized():
+        check_pmix(MPI.Get_library_version())
+        MPI.Init_thread()
 if finalizing:
     atexit.register(_finalize, os.getpid())
 
@@ -177,6 +189,12 @@ class MpiCommunicator:
 
     def __init__(self, comm: MPI.Intracomm, waiting: float = RANK_TIMEOUT) -> None:
         self._open(_duplicate(comm, waiting))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "what ranks share cannot be pickled: write the run by result.save(folder), called by all "
+            "ranks, and read it by decentorth.load(folder)"
+        )
 
     def _open(self, comm: MPI.Intracomm) -> None:
         self.comm, self.rank, self.size = comm, comm.rank, comm.size
@@ -365,6 +383,7 @@ def _ended(comm: MPI.Intracomm) -> set[int]:
 def _check_launcher() -> None:
     want, variable = expected_ranks()
     got = MPI.COMM_WORLD.size
+    check_alone(got)
     if variable and want != got:
         library = " ".join(map(str, MPI.get_vendor()))
         raise RuntimeError(

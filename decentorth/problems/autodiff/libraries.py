@@ -242,12 +242,14 @@ def candidates(backend: str) -> tuple[Backend, ...]:
         imported = tuple(name for name in names if name in sys.modules)
         found = imported or tuple(name for name in names if importlib.util.find_spec(name))
         if not found:
-            cure = 'pip install "decentorth[autograd]", or give gradient='
-            raise ModuleNotFoundError(f"a gradient needs JAX, PyTorch or autograd: {cure}")
+            raise ModuleNotFoundError(
+                "a gradient needs JAX, PyTorch or autograd: pip install autograd, or give gradient="
+            )
         return found
     if backend not in names:
         raise ValueError(f"backend must be 'auto', {', '.join(map(repr, names))}, got {backend!r}")
     if importlib.util.find_spec(backend) is None:
-        cure = f'pip install "decentorth[{backend}]"'
-        raise ModuleNotFoundError(f"backend={backend!r} needs {backend}: {cure}", name=backend)
+        raise ModuleNotFoundError(
+            f"backend={backend!r} needs {backend}: pip install {backend}", name=backend
+        )
     return tuple(name for name in names if name == backend)

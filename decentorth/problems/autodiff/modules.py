@@ -165,6 +165,11 @@ def from_module(
                 "leave it out, or use LayerNorm"
             )
     shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
+    if isinstance(orthogonal, (bool, str)):
+        raise TypeError(
+            "orthogonal must be a list of names of parameters, such as ['weight'], got "
+            f"{orthogonal!r}"
+        )
     for name in orthogonal:
         if name not in shapes:
             raise ValueError(f"the module has no parameter {name!r}; it has {', '.join(shapes)}")

@@ -234,7 +234,8 @@ class SampleSource(ABC):
             size = size._replace(counts=self.counts, width=size.width or self.width, views=views)
             return size._replace(copies=copies, beside=self.beside, wanted=self.wanted)
 
-        return Deferred(self.n_agents, built, sizes, self.open, sites=self.sites)
+        private = bool(self.sites)
+        return Deferred(self.n_agents, built, sizes, self.open, sites=self.sites, private=private)
 
     # Generated samples are in no file.
     def open(self, agents: slice, collective: Collective) -> None:  # noqa: B027

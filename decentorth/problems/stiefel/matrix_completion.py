@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from ...settings import Count, NotNegative, Positive, Probability, check
 from ..base import AgentProblem, Deferred, Loadable, Outline, Selection, on_each_rank, stream
 from ..common.checks import matrices
 from ..common.division import DataPlace, Shuffling, Sourced, even_counts
+from ..common.once import Once
 from ..common.rows import Runs
 from .pca import subspace_distance
 
@@ -328,7 +328,7 @@ class MatrixCompletionSettings(Sourced):
                 n_agents, build, lambda: self._outline(counts, self.dimension, seed, known)
             )
 
-        @cache
+        @Once
         def opened() -> MatrixFile:
             return MatrixFile(str(self.data), Columns(self.triplet_columns), self.triplets)
 

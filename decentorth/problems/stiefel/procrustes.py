@@ -7,7 +7,6 @@ writes ||x^T A_i^T - B_i||); Euclidean gradient G_i(x) = 2 A_i^T (A_i x - B_i^T)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from ...settings import Count, Positive, Share
 from ..base import Deferred, Loadable, Outline, on_each_rank, stream
 from ..common.checks import AgentArrays, matrices, samples
 from ..common.division import Shuffling, Sourced, even_counts
+from ..common.once import Once
 from ..common.pooled import with_spectrum
 from ..common.squares import SquaresProblem, gram_numbers
 
@@ -157,7 +157,7 @@ class ProcrustesSettings(Sourced):
     def _from_files(self, n_agents: int, seed: int) -> Deferred:
         from ...data import partition, resolve
 
-        @cache
+        @Once
         def files() -> tuple[Any, Any]:
             data, targets = resolve(str(self.data)), resolve(str(self.targets))
             if data.extent().rows != targets.extent().rows and data.shape[0] != targets.shape[0]:

@@ -25,6 +25,7 @@ from decentorth.lab.plot.command import main as plot
 from decentorth.problems import ProcrustesSettings
 from decentorth.records.figures import save
 from tests.support.commands import OWN_METHOD
+from tests.support.disks import small_files
 from tests.support.mpi import HUNG, ROOT, run_ranks, until
 
 MODULE = ("-m", "decentorth", "compare")
@@ -76,6 +77,25 @@ def test_a_comparison_is_that_of_the_programming_interface(made: Path) -> None:
     )
     assert counts(made) == timeless(found.table("csv"))
     assert any(line.reached == 2 for line in found.lines)
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that cannot be stored, and tables that cannot be written: these have been printed."""
+    words = [*"--problem pca --data synthetic --no-plot --out".split(), str(tmp_path), *SMALL[6:]]
+    with small_files(2_000):
+        assert main([*words, "--quiet", "--algorithms", "drfgt", "--tolerances", "1e-6"]) == 1
+    said, err = capsys.readouterr()
+    assert (said, err.count("\n")) == ("", 1)
+    assert f"decentorth compare: cannot use {tmp_path}/runs/drfgt-seed0" in err
+    assert {path.name for path in tmp_path.rglob("*")} == {"comparison.yaml", "runs"}
+    with small_files(2_000):
+        assert main([*words, "--overwrite", "--algorithms", "deepca"]) == 2
+    said, err = capsys.readouterr()
+    assert "| deepca" in said
+    assert (err.count("\n"), f"cannot use {tmp_path}/curves.csv: File too large" in err) == (
+        1,
+        True,
+    )
 
 
 @pytest.mark.slow

@@ -138,7 +138,10 @@ def test_no_mpi_library() -> None:
     assert code == 1
     assert findings["one process"]["state"] == "works"
     assert findings["MPI library"]["state"] == "fault"
-    assert 'pip install "decentorth[mpi]"' in findings["MPI library"]["remedy"]
+    assert findings["MPI library"]["found"].startswith(
+        "cannot load MPI library /nonexistent/libmpi.so: cannot open"
+    )
+    assert 'pip install "mpich>=5"' in findings["MPI library"]["remedy"]
     job = run_ranks(2, MODULE, settings={"MPI4PY_LIBMPI": "/nonexistent/libmpi.so"})
     assert job.returncode == 1
     assert (
@@ -156,6 +159,18 @@ def test_a_launcher_of_another_mpi_around_us() -> None:
     assert (
         findings["mpirun"]["found"] == "Open MPI's (OMPI_COMM_WORLD_SIZE=3), but mpi4py loads MPICH"
     )
+
+
+@pytest.mark.slow
+@needs_mpi
+def test_launchers_that_start_tasks_but_no_ranks() -> None:
+    step: dict[str, Any] = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0"}
+    code, _, findings = doctor(**step)
+    assert (code, findings["launcher"]["state"]) == (1, "fault")
+    assert "SLURM_STEP_NUM_TASKS says that 4 tasks were started" in findings["launcher"]["found"]
+    code, _, findings = doctor(**step, PMIX_RANK="0", PMIX_NAMESPACE="slurm")
+    assert (code, findings["mpirun"]["state"]) == (1, "fault")
+    assert "srun --mpi=pmi2" in findings["mpirun"]["found"]
 
 
 @pytest.mark.parametrize("flags", [["--ranks", "-1"], ["--ranks", "1000000"], ["now"]])
@@ -224,3 +239,5 @@ def test_the_verdict_stands_on_faults_alone() -> None:
     assert max(map(len, text(findings, "go").splitlines())) <= 120
     broken = [*findings, findings[0]._replace(state="fault")]
     assert text(broken, "go").endswith("\nThe main job does not work: go")
+    alone = [*broken, Finding("one process", "works", "20 iterations")]
+    assert text(alone, "go").endswith("go\nRuns in one process work: decentorth run")

@@ -320,10 +320,9 @@ def test_bad_input_is_refused_with_the_reason(
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("missing", "extra"), [("matplotlib", "plot"), ("pandas", "frames")])
+@pytest.mark.parametrize("missing", ["matplotlib", "pandas"])
 def test_a_missing_package_is_named_before_the_first_trial(
     missing: str,
-    extra: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -334,7 +333,7 @@ def test_a_missing_package_is_named_before_the_first_trial(
     )
     assert main(["spectral", "--out", str(tmp_path / "out"), "--workers", "1"]) == 2
     out, err = capsys.readouterr()
-    assert (out, f'need {missing}: pip install "decentorth[{extra}]"\n' in err) == ("", True)
+    assert (out, f"need {missing}: pip install {missing}\n" in err) == ("", True)
     assert not list(tmp_path.iterdir())
 
 

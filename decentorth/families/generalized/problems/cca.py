@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -148,7 +148,8 @@ class CCA(AgentProblem[Any], Loadable):
         self._widths = n1, n2 = rows[0][0].shape[1], rows[0][1].shape[1]
         self.n_samples: Index = np.array([len(a) for a, _ in rows], dtype=np.int64)
         total, first, second = fold(3, self._add_sizes).tolist()
-        self.ridges = (ridge * first / (total * n1), ridge * second / (total * n2))
+        columns = self._ridge_columns
+        self.ridges = (ridge * first / (total * columns[0]), ridge * second / (total * columns[1]))
         self._weight = n / total
 
         self._pooled: tuple[Array, Array, Array] | None = None
@@ -175,6 +176,11 @@ class CCA(AgentProblem[Any], Loadable):
             constraint = Product(*[GeneralizedStiefel(c, rank) for c in covariances])
         self.error_name = "" if self._pooled is None else "correlation_gap"
         super().__init__(*held(rows, n, first_agent), constraint)
+
+    @property
+    def _ridge_columns(self) -> tuple[int, int]:
+        """The numbers of columns over which ridges are shares of the mean eigenvalues."""
+        return self._widths
 
     def _in_bases(self, rank: int, count: int, fold: Fold) -> Pairs:
         """The views of each agent in bases of the column spaces; sets ``bases``."""
@@ -229,12 +235,7 @@ class CCA(AgentProblem[Any], Loadable):
         with one_thread():  # the bits depend on the number of BLAS threads
             first, second = [part.operator.factors[0] for part in self.constraint.parts]
             cross = from_both_sides(first, -self._pooled[1], second)
-        n1 = len(first)
-
-        def form(y: Array) -> Array:
-            return np.concatenate((cross @ y[:, n1:], cross.T @ y[:, :n1]), axis=1)
-
-        return Whitened(form, [first, second], self.shape[1])
+        return Whitened(partial(_both_sides, cross), [first, second], self.shape[1])
 
     def _take(self, local: Selection) -> None:
         self._rows = selected(self._rows, local)
@@ -401,6 +402,13 @@ def forms_moments(m: int, n1: int, n2: int) -> bool:
     n1 and n2 are the numbers of columns of the views.
     """
     return max(n1, n2) <= _LARGEST_FORMED and m * (n1 + n2) >= n1 * n2
+
+
+def _both_sides(cross: Array, y: Array) -> Array:
+    """The products of the cross moments with the second rows of a point, and of their transpose
+    with the first."""
+    first, second = np.split(y, [len(cross)], axis=1)
+    return np.concatenate((cross @ second, cross.T @ first), axis=1)
 
 
 def _views(A: AgentArrays, B: AgentArrays, first_agent: int) -> Pairs:

@@ -6,7 +6,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -16,6 +15,7 @@ from decentorth.problems.base import AgentProblem, Deferred, Outline, stream
 from decentorth.problems.base import View as Given
 from decentorth.problems.common import division
 from decentorth.problems.common.division import Centred, Division, PooledPlace, SampleSource, placed
+from decentorth.problems.common.once import Once
 from decentorth.problems.common.pooled import HERE, Units, Wanted, refuse_constant, units
 from decentorth.problems.features.split import (
     Among,
@@ -220,7 +220,7 @@ class TwoViews(Centred, ABC):
         share = np.sqrt(self.correlation * self.decay ** np.arange(k))
         rest = np.sqrt(1.0 - share * share)
 
-        @cache
+        @Once
         def mixings() -> list[Array]:
             shared = stream(seed)
             return [_mixing(n, self.condition, shared) for n in (self.dimension, self.dimension_y)]

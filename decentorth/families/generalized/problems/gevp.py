@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from operator import matmul
 from typing import Any, Self
 
 import numpy as np
@@ -158,7 +159,7 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
             upper = B.factors[0]
             half = from_both_sides(upper, A.stack[0], upper)
         H = -0.5 * (half + half.T)
-        return Whitened(lambda y: H @ y, [upper], self.shape[1])
+        return Whitened(partial(matmul, H), [upper], self.shape[1])
 
     def pooled(self) -> Self:
         """The mean of the agents' objectives as the objective of a single agent, with A formed; all

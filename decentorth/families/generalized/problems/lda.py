@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from decentorth.numerics.threads import one_thread
 from decentorth.problems.base import Deferred, Outline, on_each_rank
 from decentorth.problems.common.division import Divided, Division, SampleFile, placed
-from decentorth.problems.common.pooled import HERE, Units, in_units, total
+from decentorth.problems.common.pooled import HERE, Units, Wanted, in_units, total
 from decentorth.problems.features.split import (
     Among,
     SplitGEVP,
@@ -40,12 +40,17 @@ from .gevp import GEVP, PooledGEVP
 
 Classes = NDArray[Any]
 """The class of each sample, a number or a text."""
+_SINGULAR = 1e-13
+"""The share of the largest eigenvalue of correlations up to which one may be a rounding error."""
+_ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
+"""The share of a feature's means up to which its deviation may be a rounding error."""
 
 
 def scatters(samples: Array, classes: Classes) -> tuple[Array, Array]:
     """The scatters S_b and S_w, each ``(n, n)``, of the samples ``(N, n)`` with class labels
     ``(N,)`` of any kind."""
     n_samples, n = samples.shape
+    samples = samples - samples.mean(axis=-2)  # far from 0 class means would lose digits
     mean = samples.mean(axis=-2)
     between, within = np.zeros((n, n)), np.zeros((n, n))
     for label in np.unique(classes):
@@ -61,7 +66,8 @@ def scatters(samples: Array, classes: Classes) -> tuple[Array, Array]:
 def scatter_factors(samples: Array, classes: Classes) -> tuple[Array, Array]:
     """Y, ``(classes, n)``, and Z, ``(N, n)``, with S_b = Y^T Y and S_w = Z^T Z: each column is of
     one feature alone."""
-    mean, away, around = samples.mean(axis=-2), [], samples.copy()
+    around = samples - samples.mean(axis=-2)  # far from 0 class means would lose digits
+    samples, mean, away = around.copy(), around.mean(axis=-2), []
     for label in np.unique(classes):
         own = classes == label
         centre = samples[own].mean(axis=-2)
@@ -114,7 +120,33 @@ def agent_scatters(
     trace = float(total(within, 1, np.trace, collective.fold)[0]) / n_agents
     for own in within:
         own[np.diag_indices(d)] += ridge * trace / d
+    pooled = total(within, d * d, np.ravel, collective.fold).reshape(d, d) / n_agents
+    check_within(pooled, np.abs(means).max(-2))
     return between, within
+
+
+def check_within(within: Array, size: Array) -> None:
+    """Raise ValueError unless samples vary within their classes in every direction.
+
+    ``within`` is S_w, ``(d, d)``, with its ridge; ``size`` the largest mean of each feature.
+    """
+    d, deviation = len(within), np.sqrt(np.diagonal(within))
+    varies = deviation > _ROUNDING * size
+    if not varies.any():
+        raise ValueError(
+            "all samples of a class are equal, so every direction between the means of the classes "
+            "separates them, and no ridge= helps: give samples that vary within their classes"
+        )
+    known = np.where(varies, deviation, np.inf)
+    with one_thread():
+        values = np.linalg.eigvalsh(within / known / known[:, None])
+    found = np.count_nonzero(values > _SINGULAR * values[-1])
+    if found < d:
+        raise ValueError(
+            f"within their classes the samples vary in only {found} of {d} directions: give "
+            "ridge=1e-2, or leave out features that are constant in each class or follow from "
+            "others"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,20 +186,20 @@ class LDASettings(Divided):
 
             def build(agents: slice, collective: Collective) -> PooledGEVP:
                 (samples,) = source.read(agents, collective)
-                with collective.together():
-                    classes = self._classes(source, agents)
-                known = _known(classes, collective)
+                # far from 0 class means would lose digits
+                samples, _ = in_units(samples, collective, Wanted(center=True))
+                classes, known = self._agreed(source, agents, collective)
                 with collective.together():
                     rank = self._directions(len(known))
                     numbers = [np.searchsorted(known, own) for own in classes]
                 moments = class_means(samples, numbers, len(known), collective)
                 pair = agent_scatters(samples, numbers, moments, self.ridge, n_agents, collective)
-                return PooledGEVP(*pair, rank, **placed(n_agents, agents, collective))
+                problem = PooledGEVP(*pair, rank, **placed(n_agents, agents, collective))
+                problem.classes = counted(known, moments[0])
+                return problem
 
             def stand_in(rows: list[Array], agents: slice, collective: Collective) -> PooledGEVP:
-                with collective.together():
-                    classes = [] if self.rank else self._classes(source, agents)
-                rank = self.rank or len(_known(classes, collective)) - 1
+                rank = self.rank or len(self._agreed(source, agents, collective)[1]) - 1
                 pair = [a.T @ a for a in rows], [np.eye(a.shape[1]) for a in rows]
                 return PooledGEVP(*pair, rank, **placed(n_agents, agents, collective))
 
@@ -186,14 +218,27 @@ class LDASettings(Divided):
 
         return on_each_rank(1, lambda agents: self._made(), whole)
 
+    def _agreed(
+        self, source: Division, agents: slice, collective: Collective
+    ) -> tuple[list[Classes], Classes]:
+        """The classes of the samples of each agent in ``agents``, and the different classes of all
+        agents, in order."""
+        from decentorth.data.labels import agreed
+
+        with collective.together():
+            written = self._classes(source, agents)
+        classes = agreed(written, collective.everyone)
+        return classes, _known(classes, collective)
+
     def _classes(self, source: Division, agents: slice) -> list[Classes]:
-        """The classes of the samples of each agent in ``agents``."""
+        """The classes of the samples of each agent in ``agents``; those of sites as they are
+        written."""
         if not source.sites:
             every = self._labels(self._file())
             return [every[part] for part in source.parts[agents]]
         if self.labels is not None:
             raise ValueError("labels are of one file, not of sites: give label_column='NAME'")
-        return [self._labels(self._file(file)) for file in source.files[0][agents]]
+        return [self._labels(self._file(file), True) for file in source.files[0][agents]]
 
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features, consecutive columns, of all samples; each rank
@@ -204,7 +249,9 @@ class LDASettings(Divided):
             away, around = scatter_factors(samples, classes)
             ridge = self.ridge * float((around * around).sum()) / samples.shape[1]
             parts = by_features(away, n_agents), by_features(around, n_agents)
-            return SplitGEVP(*parts, rank, ridge).with_units(units)
+            problem = SplitGEVP(*parts, rank, ridge).with_units(units)
+            problem.classes = counted(*np.unique(classes, return_counts=True))
+            return problem
 
         def numbers() -> int:
             m, n, _ = self._file().extent()
@@ -236,11 +283,13 @@ class LDASettings(Divided):
         (samples,), units = in_units(every, HERE, self.wanted, names)
         return samples, classes, rank, units
 
-    def _labels(self, source: Any) -> Classes:
-        """The classes of a file's samples."""
+    def _labels(self, source: Any, written: bool = False) -> Classes:
+        """The classes of a file's samples, as they are ``written`` or typed."""
         from decentorth.data import load_labels
 
-        classes = source.labels if self.labels is None else load_labels(self.labels)
+        classes = source.written if written else source.labels
+        if self.labels is not None:
+            classes = load_labels(self.labels)
         if classes is None:
             raise ValueError(f"{source.name} brings no labels: give labels, or label_column")
         if len(classes) != source.shape[0]:
@@ -262,7 +311,15 @@ class LDASettings(Divided):
         between, within = scatters(samples, classes)
         n = len(within)
         whole = within + self.ridge * (np.trace(within) / n) * np.eye(n)
-        return GEVP(between, whole, rank).with_units(units)
+        check_within(whole, np.abs(samples).max(-2))
+        problem = GEVP(between, whole, rank).with_units(units)
+        problem.classes = counted(*np.unique(classes, return_counts=True))
+        return problem
+
+
+def counted(known: Classes, counts: Array) -> dict[str, int]:
+    """The number of samples of each class, by its name."""
+    return {str(name): int(count) for name, count in zip(known, counts, strict=True)}
 
 
 def _known(classes: Sequence[Classes], collective: Collective) -> Classes:

@@ -4,7 +4,8 @@ a Stiefel manifold."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
+from operator import matmul
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class Whitened(AgentProblem[Any]):
 
     def on(self, put: Callable[[Array], Array]) -> Whitened:
         H, placed = put(self.hessian()), self._copied()
-        placed._form, placed._inverses = lambda y: H @ y, [*map(put, self._inverses)]
+        placed._form, placed._inverses = partial(matmul, H), [*map(put, self._inverses)]
         placed._factors = [*map(put, self._factors)]
         return placed
 

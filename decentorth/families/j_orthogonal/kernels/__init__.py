@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from decentorth.numerics.kernels import INSTALL, load
+from decentorth.numerics.kernels import load
 from decentorth.protocols import SETUP
 
 from .subproblem import Sweep, isotropic, linear_term
@@ -22,7 +22,8 @@ def pair_kernels() -> Any:
     module = import_module(".compiled", __name__)
     if not module.COMPILES:
         warnings.warn(
-            f"the methods on pairs of rows are some hundred times slower without numba: {INSTALL}",
+            "the methods on pairs of rows are some hundred times slower without numba: pip "
+            "install numba",
             stacklevel=2,
         )
         return module

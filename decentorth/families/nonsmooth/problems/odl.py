@@ -14,7 +14,6 @@ coefficients, D and the start uniformly distributed. The samples are the columns
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from decentorth.problems.common.division import (
     SampleFile,
     even_counts,
 )
+from decentorth.problems.common.once import Once
 from decentorth.problems.common.pooled import normalized
 from decentorth.problems.common.rows import AbsoluteLosses
 from decentorth.protocols import Array, Collective, SubgradientSettings
@@ -187,7 +187,7 @@ class ODLSettings(OneView):
     def _drawn(self, n_agents: int, seed: int) -> Generated:
         """Samples with each agent's coefficients from its own stream."""
         counts = even_counts(self.samples, n_agents)
-        dictionary = cache(lambda: self._dictionary(seed))
+        dictionary = Once(lambda: self._dictionary(seed))
 
         def draw(agent: int) -> tuple[Array]:
             rng, size = stream(seed, agent), (counts[agent], self.dimension)

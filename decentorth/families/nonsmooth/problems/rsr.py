@@ -19,7 +19,6 @@ out.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Annotated, Literal
 
 import numpy as np
@@ -28,6 +27,7 @@ from decentorth.data import partition
 from decentorth.problems.base import Deferred, Loadable, Outline, stream
 from decentorth.problems.common.checks import AgentArrays, agent_weights, samples
 from decentorth.problems.common.division import OneView, Part, SampleFile, even_counts
+from decentorth.problems.common.once import Once
 from decentorth.problems.common.pooled import with_spectrum
 from decentorth.problems.common.rows import RowLosses
 from decentorth.protocols import Array, Collective, Index, SubgradientSettings
@@ -308,7 +308,7 @@ class RSRSettings(OneView):
     def _generated(self, n_agents: int, seed: int) -> Deferred:
         total = self.inliers + self.outliers
 
-        @cache
+        @Once
         def divided() -> tuple[Index, list[Index]]:
             labels = (np.arange(total) >= self.inliers).astype(np.int64)
             own = labels, seed, self.dirichlet_alpha, self.shuffle
