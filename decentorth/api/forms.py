@@ -172,8 +172,8 @@ def start(x0: Array | None, problem: Problem[object], seed: int) -> Array:
     return point
 
 
-def adds(W: Any, n_agents: int) -> bool:
-    """True if agents of this network can add exactly along a tree: it stays, with edges both
+def adds(weights: Any) -> bool:
+    """True if agents with these weights can add exactly along a tree: they stay, and edges go both
     ways."""
-    weights, _ = network(W, n_agents, 0)
-    return not isinstance(weights, tp.DirectedWeights | tp.WeightSequence)
+    changes = isinstance(weights, tp.DirectedWeights | tp.WeightSequence)
+    return not changes and getattr(weights, "push", None) is None

@@ -29,6 +29,7 @@ from ..protocols import (
     ColumnOracle,
     Eigenproblem,
     Index,
+    Moments,
     Problem,
     Quadratic,
     Smooth,
@@ -41,7 +42,7 @@ from .common.moments import packed, unpacked
 LARGEST_HESSIAN = 1000
 """The order up to which a Hessian is summed for a Lipschitz constant."""
 FEW = 20
-"""The points of which a matrix may have the size to be sent for a Lipschitz constant."""
+"""The points of which a matrix, or moments, may have the size to be sent in their place."""
 KEPT = 2
 """The last points whose value and gradient are kept: that of the iteration and that of a row."""
 AT_POINTS = ("hessian_product", "product", "local_product", "local_diagonal")
@@ -378,6 +379,11 @@ class SpreadProblem(AgentProblem[Any]):
 
     def evaluate(self, xhat: Array) -> tuple[float, ...]:
         return self.base.evaluate(xhat)
+
+
+def few(problem: Any) -> bool:
+    """True if the moments of a problem are no more numbers than `FEW` points."""
+    return isinstance(problem, Moments) and problem.n_moments <= FEW * math.prod(problem.shape)
 
 
 class SmoothSpread(SpreadProblem):

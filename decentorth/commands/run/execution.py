@@ -61,6 +61,8 @@ def run(words: Sequence[str], configuration: Configuration, communicator: Commun
     sized = settings.dry_run and not settings.check_gradient
     with SettingUp(root and not settings.quiet):
         run, origin = made(configuration, communicator, sized)
+    configuration = configuration.with_choice(run.choice, run.arguments.method)
+    run.about = configuration.mapping()
     rule, fresh = stopping_rule(settings), settings.resume is None
     agreement = together(communicator, lambda: run.agreement(rule, fresh))
     lines: list[str] = []

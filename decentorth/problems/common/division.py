@@ -467,7 +467,7 @@ class OneView(Divided, ABC):
         def build(agents: slice, collective: Collective) -> AgentProblem[Any]:
             (rows,) = source.read(agents, collective)
             rows = self._prepared(rows, collective)
-            total = number_of_rows(rows, collective)
+            total = number_of_rows(rows, collective, source.units)
             with collective.together():
                 return self._made(Part(rows, agents, source, seed, total))
 

@@ -1,0 +1,95 @@
+"""The choice of ``auto``: the first method of a table that the problem, the network and its faults
+admit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import Any, NamedTuple
+
+from ..algorithms import AutoMethod
+from ..network import Network
+from ..problems.spread import few
+from ..protocols import Declared
+from ..registry import algorithms
+from ..running.metrics import nonsmooth, splits_features
+from ..running.parts import Method
+from . import capabilities, forms
+from .arguments import AnySetup
+
+
+class Choice(NamedTuple):
+    """A row of the table: a method, and what it is for."""
+
+    name: str
+    why: str
+
+
+TABLE = (
+    Choice("direct", "linear algebra solves it"),
+    Choice("block_krylov", "an eigenproblem"),
+    Choice("rsm", "not differentiable"),
+    Choice("lbfgs", "smooth"),
+    Choice("hyperbolic_jacobi", "a trace on x^T J x = J"),
+    Choice("csdm", "smooth on x^T J x = J"),
+    Choice("generalized_landing", "smooth, and B is known by its products"),
+    Choice("rgd", "smooth"),
+    Choice("lobpcg", "features are split over agents"),
+    Choice("deepca", "an eigenproblem"),
+    Choice("cdadt", "smooth, with a part of B at each agent"),
+    Choice("drfgt", "smooth"),
+    Choice("push_pull", "smooth, with directed edges"),
+    Choice("drgta", "smooth"),
+    Choice("drsm", "not differentiable"),
+)
+"""The methods in the order in which they are preferred: those of one agent, which several agents
+run by exact sums, and those of gossip. What a method needs is in its class."""
+NAMED = 3
+"""The methods of each kind that are named beside the chosen one, itself among them."""
+
+
+def by_sums(arguments: AnySetup) -> bool:
+    """True if several agents run a method of one agent, by exact sums along a tree."""
+    problem, method = arguments.problem, arguments.method
+    if problem.n_agents == 1:
+        return False
+    if not isinstance(method, AutoMethod):
+        return method.network == "single-agent"
+    faultless = arguments.channel is None and arguments.on_rank_loss == "abort"
+    at_home = faultless and arguments.device is None and not splits_features(problem)
+    return at_home and forms.adds(arguments.mixing[0])
+
+
+def candidates(problem: Any, network: Network, single: bool) -> Iterator[tuple[Choice, Method]]:
+    """The rows that fit a problem and a network, in order, with their methods: those of a
+    ``single`` agent, or those of gossip."""
+    for row in TABLE:
+        with suppress(ValueError):  # a family whose folder was removed
+            method: Method = algorithms.get(row.name)()
+            declared, kind = Declared.of(method), method.network == "single-agent"
+            smooth = declared.nonsmooth == nonsmooth(problem)
+            small = few(problem) or not declared.by_moments
+            if kind == single and smooth and small and capabilities.fits(problem, method, network):
+                yield row, method
+
+
+def fitting(run: Any) -> list[str]:
+    """The names of the first methods in the table that a run's problem and network admit: `NAMED`
+    of one agent, or by sums, and as many of gossip."""
+    adds = run.network.steady and run.arguments.on_rank_loss == "abort"
+    kinds = [True] * (run.single or adds) + [False] * (run.network.n_agents > 1)
+    rows = [candidates(run.problem, run.network, kind) for kind in kinds]
+    return [row.name for fits in rows for row, _ in islice(fits, NAMED)]
+
+
+def in_words(run: Any) -> str:
+    """What ``auto`` has taken, why, what leaves an agent, and what else can be named; empty for a
+    method that was named."""
+    if run.choice is None:
+        return ""
+    others = [name for name in fitting(run) if name != run.choice.name]
+    words = f"{run.choice.name}: {run.choice.why}; {run.leaves}"
+    if others:
+        words += f"; or algorithm {', '.join(others)}"
+    return words
