@@ -3,6 +3,7 @@ admit."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
@@ -10,8 +11,8 @@ from typing import Any, NamedTuple
 
 from ..algorithms import AutoMethod
 from ..network import Network
-from ..problems.spread import few
-from ..protocols import Declared
+from ..problems.spread import FEW
+from ..protocols import Declared, Moments
 from ..registry import algorithms
 from ..running.metrics import nonsmooth, splits_features
 from ..running.parts import Method
@@ -61,6 +62,11 @@ def by_sums(arguments: AnySetup) -> bool:
     return at_home and forms.adds(arguments.mixing[0])
 
 
+def few(problem: Any) -> bool:
+    """True if the moments of a problem are no more numbers than `FEW` points."""
+    return isinstance(problem, Moments) and problem.n_moments <= FEW * math.prod(problem.shape)
+
+
 def candidates(problem: Any, network: Network, single: bool) -> Iterator[tuple[Choice, Method]]:
     """The rows that fit a problem and a network, in order, with their methods: those of a
     ``single`` agent, or those of gossip."""
@@ -84,8 +90,8 @@ def fitting(run: Any) -> list[str]:
 
 
 def in_words(run: Any) -> str:
-    """What ``auto`` has taken, why, what leaves an agent, and what else can be named; empty for a
-    method that was named."""
+    """The choice of ``auto``: the method, its reason, the numbers that leave an agent, and other
+    methods; empty for a method that was named."""
     if run.choice is None:
         return ""
     others = [name for name in fitting(run) if name != run.choice.name]

@@ -21,7 +21,6 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .. import registry
-from ..algorithms import LOBPCG
 from ..api import Result, solve
 from ..api.certificate import certify
 from ..api.same import check_facts
@@ -245,7 +244,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def _solve_features(self, problem: SplitPencil, W: Any) -> tuple[Array, Result]:
         """``(d, r)``: the rows of all agents that hold features, and the result; sets
         ``certificate_`` too."""
-        method = LOBPCG() if self.algorithm == "auto" else None
+        method = registry.algorithms.get("lobpcg")() if self.algorithm == "auto" else None
         _, result = self._solve(
             problem.n_agents, lambda own, _: problem.restrict(own), W, method=method
         )

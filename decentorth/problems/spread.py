@@ -29,7 +29,6 @@ from ..protocols import (
     ColumnOracle,
     Eigenproblem,
     Index,
-    Moments,
     Problem,
     Quadratic,
     Smooth,
@@ -379,11 +378,6 @@ class SpreadProblem(AgentProblem[Any]):
 
     def evaluate(self, xhat: Array) -> tuple[float, ...]:
         return self.base.evaluate(xhat)
-
-
-def few(problem: Any) -> bool:
-    """True if the moments of a problem are no more numbers than `FEW` points."""
-    return isinstance(problem, Moments) and problem.n_moments <= FEW * math.prod(problem.shape)
 
 
 class SmoothSpread(SpreadProblem):

@@ -149,7 +149,7 @@ class Run(Shown):
         self.collective.same("the method", type(self.algorithm).__name__.encode())
         if self.choice is None:
             raise TypeError(
-                f"auto has no method for {type(own).__name__} in this run: name one, as "
+                f"auto lacks a method for {type(own).__name__} in this run: name one, as "
                 "algorithm='drfgt'"
             )
 
@@ -160,7 +160,7 @@ class Run(Shown):
 
     @property
     def leaves(self) -> str:
-        """What an agent sends to others, in words."""
+        """The numbers that an agent sends to others, in words."""
         if self.network.n_agents == 1:
             return "there is one agent, and nothing leaves it"
         numbers = math.prod(self.problem.shape)

@@ -13,13 +13,13 @@ from ...network.collective import AgentCollective, ReplicaCollective
 from ...network.joint import JointAgent, TreeCollective
 from ...numerics.random_streams import CounterStreams
 from ...problems.common.pooled import HERE
-from ...problems.spread import SpreadProblem, few, mean_of
+from ...problems.spread import SpreadProblem, mean_of
 from ...protocols import Answered, Declared, Moments, Problem, Solvable
 from ...running.loop import Outcome
 from ...running.parts import Parts
 from .. import capabilities
 from ..arguments import AnySetup
-from ..automatic import by_sums
+from ..automatic import by_sums, few
 from ..result import Result
 from .plain import Run
 
