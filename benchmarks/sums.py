@@ -161,11 +161,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--cells", default=",".join(CELLS))
     parser.add_argument("--graphs", default="ring10")
-    parser.add_argument("--methods", default=",".join((*SUMS, *QUICK)))
+    parser.add_argument("--methods", default=",".join(("auto", *SUMS, *QUICK)))
     parser.add_argument("--tolerance", type=float, default=1e-6)
     parser.add_argument("--all", action="store_true", help="all methods, to 12,000 iterations")
     given = parser.parse_args()
-    methods = (*SUMS, *GOSSIP) if given.all else given.methods.split(",")
+    methods = ("auto", *SUMS, *GOSSIP) if given.all else given.methods.split(",")
     most = 12_000 if given.all else MOST
     console = Console(width=110)
     for name in given.graphs.split(","):

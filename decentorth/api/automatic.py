@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 from ..algorithms import AutoMethod
 from ..network import Network
 from ..problems.spread import FEW
-from ..protocols import Declared, Moments
+from ..protocols import Declared, Moments, Stop
 from ..registry import algorithms
+from ..running.history import History
 from ..running.metrics import nonsmooth, splits_features
 from ..running.parts import Method
 from . import capabilities, forms
@@ -46,8 +47,10 @@ TABLE = (
 )
 """The methods in the order in which they are preferred: those of one agent, which several agents
 run by exact sums, and those of gossip. What a method needs is in its class."""
-NAMED = 3
-"""The methods of each kind that are named beside the chosen one, itself among them."""
+SOLVED = 1e-6
+"""The share of the first gradient norm down to which a run at its limit has an answer."""
+NAMED = {True: 3, False: 2}
+"""The most methods of one agent, and of gossip, that are named as alternatives."""
 
 
 def by_sums(arguments: AnySetup) -> bool:
@@ -81,12 +84,12 @@ def candidates(problem: Any, network: Network, single: bool) -> Iterator[tuple[C
 
 
 def fitting(run: Any) -> list[str]:
-    """The names of the first methods in the table that a run's problem and network admit: `NAMED`
-    of one agent, or by sums, and as many of gossip."""
+    """The names of the first methods in the table that a run's problem and network admit: some of
+    one agent, or by sums, and some of gossip."""
     adds = run.network.steady and run.arguments.on_rank_loss == "abort"
     kinds = [True] * (run.single or adds) + [False] * (run.network.n_agents > 1)
-    rows = [candidates(run.problem, run.network, kind) for kind in kinds]
-    return [row.name for fits in rows for row, _ in islice(fits, NAMED)]
+    rows = [islice(candidates(run.problem, run.network, kind), NAMED[kind]) for kind in kinds]
+    return [row.name for fits in rows for row, _ in fits]
 
 
 def in_words(run: Any) -> str:
@@ -99,3 +102,15 @@ def in_words(run: Any) -> str:
     if others:
         words += f"; or algorithm {', '.join(others)}"
     return words
+
+
+def with_advice(run: Any, stop: Stop, history: History) -> Stop:
+    """The end of a run, which at its limit, far from an answer, names the method that ``auto``
+    would take in place of a named one."""
+    norms = history.get("gradient_norm", ())
+    if stop.status != "iterations" or len(norms) < 2 or norms[-1] <= SOLVED * norms[0]:
+        return stop
+    best = next(iter(fitting(run)), None)
+    if best is None or type(run.algorithm) is algorithms.get(best):
+        return stop
+    return stop._replace(message=f"{stop.message}; auto would take algorithm={best!r} here")

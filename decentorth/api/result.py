@@ -277,7 +277,8 @@ class Result(FinishedRun):
         solved = f"{type(self.problem).__name__} by {type(self.algorithm).__name__}"
         if self.collective.size > 1:
             solved = f"{solved} on {self.collective.size} ranks"
-        facts = {"run": solved, "auto": self.choice, **super()._facts()}
+        choice = zip(("auto", "leaves", "others"), self.choice.split("; "), strict=False)
+        facts = {"run": solved, **dict(choice), **super()._facts()}
         if not self.choice:
             del facts["auto"]
         if "error" not in facts and self.error is not None:

@@ -441,6 +441,11 @@ SIZED = [
 ]
 
 
+def without_alternatives(printed: str) -> list[str]:
+    """The lines but those of other methods, whose line searches depend on the samples."""
+    return [line for line in printed.splitlines() if not line.startswith("instead ")]
+
+
 @pytest.mark.parametrize("flags", SIZED)
 def test_a_dry_run_prints_the_sizes_without_the_data(
     flags: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -453,10 +458,10 @@ def test_a_dry_run_prints_the_sizes_without_the_data(
     arguments = ["--problem", *flags.split(), "--dry-run"]
     monkeypatch.setattr(Run, "_answered", False)  # no answer is found of random samples
     assert main(arguments) == 0
-    found = capsys.readouterr().out.splitlines()
+    found = without_alternatives(capsys.readouterr().out)
     monkeypatch.setattr(Deferred, "stand_in", lambda self, more=0: self)
     assert main(arguments) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = without_alternatives(capsys.readouterr().out)
     expected = [
         line for line in lines if not line.startswith("classes ")
     ]  # of samples that are read
