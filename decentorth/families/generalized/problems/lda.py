@@ -213,7 +213,7 @@ class LDASettings(Divided):
             return GEVP(rows[0].T @ rows[0], np.eye(rows[0].shape[1]), self._loaded_rank())
 
         def whole() -> Outline:
-            m, n, beside = self._file().extent()
+            m, n, beside = self._file().extent()[:3]
             return Outline([m], n, more=lambda own: 2 * n * n, made=one, beside=beside)
 
         return on_each_rank(1, lambda agents: self._made(), whole)
@@ -254,11 +254,11 @@ class LDASettings(Divided):
             return problem
 
         def numbers() -> int:
-            m, n, _ = self._file().extent()
+            m, n = self._file().extent()[:2]
             return int(m * n)
 
         def made(agents: slice) -> SplitGEVP:
-            m, n, _ = self._file().extent()
+            m, n = self._file().extent()[:2]
             among, rank = Among.evenly(agents, n_agents, n), self._loaded_rank()
             between, within = (random_features(k, among, agents) for k in (rank + 1, m))
             problem = SplitGEVP(between, within, rank, 1.0, among=among)
