@@ -273,14 +273,6 @@ class Division(SampleSource):
         return [resolve(name, columns) for name in self.data]
 
     @cached_property
-    def names(self) -> list[tuple[str, ...]]:
-        """The names of the columns of each view; none without names."""
-        from ...data import Columns
-        from ...data.sites import column_names
-
-        return [column_names(name, Columns(*self.settings.selected())) for name in self.data]
-
-    @cached_property
     def parts(self) -> list[Index]:
         """The rows of each agent."""
         from ...data import load_labels, partition
@@ -374,8 +366,7 @@ class Division(SampleSource):
         if self.files:
             return [*self._sites.read(agents, collective)]
         with collective.together():
-            views = [[view.rows(index) for index in self.parts[agents]] for view in self.views]
-            return list(zip(views, self.names, strict=True))
+            return [(view.divided(self.parts[agents]), view.names) for view in self.views]
 
 
 @dataclass
