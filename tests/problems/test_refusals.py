@@ -250,6 +250,12 @@ SAMPLES: tuple[Entry, ...] = (
     ),
     (lambda: of.SparsePCA(FEW, 2, -1.0), "mu must be finite and not negative, got -1.0"),
     (lambda: of.WithTerm(of.PCA(FEW, 2), 0.1, term=cast(Any, "l2")), "term must be"),
+    (
+        lambda: of.WithTerm(of.SparsePCA(FEW, 2, 0.5), 0.1),
+        "smooth must be a differentiable problem, such as PCA, got SparsePCA: give its part "
+        "without a term, and all terms as one",
+    ),
+    (lambda: of.WithTerm(of.L1PCA(FEW, 2), 0.1), "such as PCA, got L1PCA"),
     (lambda: of.RobustPCA(FEW, 2, 0.0), "delta must be"),
     (lambda: of.SparseCCA(FEW, FEW[:-1], 2, 0.1), "equally many samples"),
 )

@@ -36,7 +36,8 @@ its good state until the others follow. What depends on the step changes with it
 of EXTRA, which is step * F at rest, and a penalty that is a share of 1 / step.
 
 The first step may be too large: a given one, or an automatic one where moves turn back by more than
-their length. Then it is cut too, and a given one returns to the start until a block is good.
+their length. Then it is cut too, and a given one returns to the start until a block is good, at
+the end of which no agent is far from the mean of its neighbours.
 
 The rule is ours, found by experiments (``benchmarks/auto_steps.py``).
 """
@@ -79,6 +80,8 @@ LEAST, GIVEN_LEAST = -60, -600
 reasons."""
 FAR, FIRST_FAR = 0.25, 1e4
 """The squared move, over ||x||^2, that is too long above the first step, and up to it."""
+APART = 1.0 / 16.0
+"""The squared distance from the neighbours' mean, over ||x||^2, at which agents have not agreed."""
 ROUNDING = 2.0**-44
 """The moves at the level of rounding, over ||x||; up to 2^-46 was measured."""
 
@@ -245,7 +248,7 @@ class Growing(Around):
             p = p._replace(move=move, apart=heard.apart)
         if j + 1 == window:
             p = p._replace(candidate=_copied(moved))
-            _report(p, moved.x)
+            _report(p, moved.x, self._fresh(p))
         if j + 1 == window + network.flooding_rounds:
             moved, now, p = self._decide(p, moved, self.method.most(network.spectrum))
             p.known[...] = p.sums[...] = 0.0
@@ -285,7 +288,7 @@ class Growing(Around):
     ) -> tuple[State, int, Progress]:
         """As `_decide`, for a step that is too large."""
         m = now = p.exponent
-        fresh = self.given and p.good.k == 0
+        fresh = self._fresh(p)
         if broken or p.trial or fresh:
             state = changed(_copied(p.good), k=state.k, gradients=state.gradients)
             now = p.good_exponent
@@ -298,6 +301,10 @@ class Growing(Around):
         p = p._replace(exponent=lower, wait=patience // 2, patience=patience)
         return state, now, p._replace(cut=not fresh, trial=False, same=0, above=0)
 
+    def _fresh(self, p: Progress) -> bool:
+        """True until a block of a given first step is good."""
+        return self.given and p.good.k == 0
+
     def _at(self, problem: P, state: State, now: int, p: Progress) -> State:
         """The state with the step of ``p`` instead of that of the exponent ``now``."""
         if now == p.exponent:
@@ -309,11 +316,17 @@ class Growing(Around):
         return state
 
 
-def _report(p: Progress, x: Array) -> None:
-    """Write what each agent reports of its block: zeros for moves at the level of rounding."""
+def _report(p: Progress, x: Array, fresh: bool) -> None:
+    """Write what each agent reports of its block: zeros for moves at the level of rounding.
+
+    In a ``fresh`` run an agent far from its neighbours has stopped too: agents at rest apart from
+    each other do not move, so that their moves are no sign of a step that is too large.
+    """
     rest = p.sums[:, 3] <= WINDOW * ROUNDING**2 * sums(x * x)
     p.known[:, :4] = np.where(rest[:, None], 0.0, p.sums)
     p.known[:, 4] = p.stopped
+    if fresh:
+        p.known[sums(p.apart * p.apart) > APART * sums(x * x), 4] = 1.0
 
 
 def _lower(p: Progress, q: float) -> Progress:

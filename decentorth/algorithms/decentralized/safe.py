@@ -142,6 +142,12 @@ class Safe(Around):
     'iterations'
     """
 
+    safe: ClassVar[bool] = True
+
+    def __init__(self, method: Any) -> None:
+        super().__init__(method)
+        self.eps = method.eps
+
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         state: State = self.method.init(problem, network, streams, x0)
         eps, label = self.method.eps, np.zeros(len(state.x))

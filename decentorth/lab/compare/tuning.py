@@ -1,9 +1,9 @@
 """Tuning: each method's own best step, from the same budget of steps, seeds and iterations.
 
-A step's merit is the median over the tuning seeds of the iterations to the smallest tolerance, a
-seed that does not reach it counting as infinite; between steps that tie, as all do that do not
-reach it, the next larger tolerance decides, and in the end the median of the last value of the
-metric.
+The best step fails on the fewest tuning seeds to reach the smallest tolerance. Of such steps the
+best takes the fewest iterations to it, in the median over the seeds. Steps that tie, as all do that
+never reach it, are compared at the next larger tolerance, and in the end by the median of the last
+value of the metric.
 """
 
 from __future__ import annotations
@@ -129,7 +129,8 @@ def _first_step(label: str, algorithm: object, start: Result) -> float:
 def merit(traces: Sequence[Trace], rules: Rules) -> tuple[float, ...]:
     """Return the merit of a step; smaller is better.
 
-    It holds the iterations to each tolerance, the smallest tolerance first, and the last metric.
+    It holds the failed runs and the median of the iterations for each tolerance, the smallest
+    tolerance first, and the median of the last metric.
     """
 
     def count(trace: Trace, tolerance: float) -> float:
@@ -140,8 +141,11 @@ def merit(traces: Sequence[Trace], rules: Rules) -> tuple[float, ...]:
         last = float(trace.history[rules.metric][-1])
         return last if trace.status != "diverged" and math.isfinite(last) else math.inf
 
-    found = [[count(trace, one) for trace in traces] for one in reversed(rules.tolerances)]
-    return tuple(map(statistics.median, [*found, [end(trace) for trace in traces]]))
+    found: list[float] = []
+    for tolerance in reversed(rules.tolerances):
+        counts = [count(trace, tolerance) for trace in traces]
+        found += [counts.count(math.inf), statistics.median(counts)]
+    return (*found, statistics.median([end(trace) for trace in traces]))
 
 
 def own_step(tried: Sequence[Candidate]) -> Candidate:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from topologies.words import suggestion
 
 from ...protocols import Array, Collective
-from .pooled import HERE
+from .here import HERE
 
 AgentArrays = Sequence[Array] | Array
 """An array of each agent, as a list or a stack."""
@@ -79,7 +79,7 @@ def _passes(value: Any, dimensions: int) -> bool:
         return False
     # NaN, infinities and large entries make the sum of squares large, or no number
     filled = value.flags.c_contiguous and value.size > 0
-    return bool(filled and np.vdot(value, value) <= LARGEST**2)
+    return bool(filled and SMALLEST**2 <= np.vdot(value, value) <= LARGEST**2)
 
 
 def _matrix(name: str, value: object, missing: bool) -> Array:

@@ -7,59 +7,31 @@ process.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...numerics.ordered_sums import add_agents, sums
+from ...numerics.ordered_sums import sums
 from ...numerics.threads import one_thread
 from ...protocols import Array, Collective
 from .checks import LARGEST, SMALLEST
+from .here import HERE as HERE
+from .here import Fold as Fold
+from .here import here as here
 
 T = TypeVar("T")
 
 Missing = Literal["refuse", "mean"]
 """Missing cells are refused, or get the mean of their column over all agents' samples."""
 
-Fold = Callable[[int, Callable[[Array], None]], Array]
-"""A sum over all agents: `Collective.fold`, or `here`."""
-
 _CONSTANT = 4.0 * float(np.finfo(np.float64).eps)
 """The standard deviation, as a share of the mean, up to which a column is constant but for
 rounding."""
 _SINGULAR = 1e-10
 """The share of the largest eigenvalue below which whitening treats an eigenvalue as zero."""
-
-
-def here(size: int, add: Callable[[Array], None]) -> Array:
-    """`Collective.fold` where all agents are in this process."""
-    total = np.zeros(size)
-    add(total)
-    return total
-
-
-class _Here:
-    """A collective of one process with all data: sums need no other process."""
-
-    fold = staticmethod(here)
-    together = staticmethod(contextlib.nullcontext)
-
-    @staticmethod
-    def everyone(data: bytes) -> list[bytes]:
-        """`Collective.everyone`."""
-        return [data]
-
-    @staticmethod
-    def column_sums(per_agent: Array) -> Array:
-        """`Collective.column_sums`."""
-        return here(per_agent.shape[1], lambda found: add_agents(per_agent, found))
-
-
-HERE: Any = _Here()
 
 
 def triangle(A: Sequence[Array], fold: Fold) -> Array:

@@ -214,6 +214,20 @@ def test_a_given_first_step_is_halved_until_the_run_converges(method: Any, step:
     )
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_agents_at_rest_apart_from_each_other_start_over(seed: int) -> None:
+    """With a first step that is too long they stand still at points of their own: no moves, and no
+    answer for 5,000 iterations."""
+    rng, scales = np.random.default_rng(seed), np.linspace(2.0, 0.5, 6)
+    problem = PCA([rng.standard_normal((m, 6)) * scales for m in (3, 12, 1, 30, 8)], 2)
+    W = tp.metropolis_weights(tp.ring(5))
+    automatic = solve(problem, DPRGT(step_size="constant"), W, iterations=0).state.step_size.max()
+    method = DPRGT(step_size=f"growing:initial={30.0 * automatic}")
+    result = solve(problem, method, W, iterations=1500)
+    assert result.row.values["gradient_norm"] < 1e-8
+    assert result.row.values["consensus_rms"] < 1e-9
+
+
 def test_the_mean_tracker_stays_the_mean_field_when_the_penalty_follows_the_step() -> None:
     run = set_up(
         small(),

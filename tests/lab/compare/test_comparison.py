@@ -424,8 +424,10 @@ def test_the_tuned_method_is_what_the_trials_run(tuned: Comparison) -> None:
 
 def trace(end: float, reached: dict[float, int], status: str = "iterations") -> Trace:
     falls = sorted((k, tolerance) for tolerance, k in reached.items())
+    iterations = np.array([0, *[k for k, _ in falls], 1000])
     history = {
-        "iteration": np.array([0, *[k for k, _ in falls], 1000]),
+        **dict.fromkeys(("rounds", "bytes", "gradients", "seconds", "objective"), iterations),
+        "iteration": iterations,
         "gradient_norm": np.array([9.0, *[tolerance for _, tolerance in falls], end]),
         "consensus_rms": np.zeros(len(falls) + 2),
     }
@@ -437,13 +439,13 @@ JUDGED = Rules(tolerances=(1.0, 0.1), tune=True)
 
 def test_merits_by_hand() -> None:
     both = [trace(0.1, {1.0: 10, 0.1: 50}), trace(0.5, {1.0: 30})]
-    assert merit(both, JUDGED) == (math.inf, 20.0, 0.3)
-    assert merit([both[0]], JUDGED) == (50.0, 10.0, 0.1)
-    assert merit([both[0], both[0], both[1]], JUDGED) == (50.0, 10.0, 0.1)
+    assert merit(both, JUDGED) == (1, math.inf, 0, 20.0, 0.3)
+    assert merit([both[0]], JUDGED) == (0, 50.0, 0, 10.0, 0.1)
+    assert merit([both[0], both[0], both[1]], JUDGED) == (1, 50.0, 0, 10.0, 0.1)
     assert (
         merit([trace(2.0, {}, "diverged")], JUDGED)
         == merit([trace(math.nan, {})], JUDGED)
-        == (math.inf, math.inf, math.inf)
+        == (1, math.inf, 1, math.inf, math.inf)
     )
 
 
@@ -469,6 +471,26 @@ def tried(*traces: Trace) -> list[Candidate]:
 )
 def test_which_step_is_best(traces: list[Trace], expected: float) -> None:
     assert best(tried(*traces), JUDGED).factor == expected
+
+
+def test_a_faster_step_that_fails_more_often_is_not_the_best() -> None:
+    sure, fast, broken = (
+        trace(0.1, {1.0: 9, 0.1: 90}),
+        trace(0.1, {1.0: 1, 0.1: 10}),
+        trace(math.inf, {}, "diverged"),
+    )
+    own = Candidate(1.0, None, "auto, growing", (sure, sure, sure))
+    wild = Candidate(2.0, None, "2", (fast, fast, broken))
+    assert best([own, wild], JUDGED) is own
+    assert best([replace(own, traces=(sure, sure, broken)), wild], JUDGED) is wild
+
+    entry = Entry("drfgt", "2", (own, wild), wild, wild.traces, own.traces)
+    comparison = Comparison(replace(JUDGED, trials=3), (entry,), {}, 5)
+    said = " ".join(comparison.notes())
+    assert (
+        "In the trials drfgt does better with its own step (auto, growing): 3 of 3 trials reach "
+        "0.1, not 2."
+    ) in said
 
 
 def test_a_best_step_at_the_edge_is_told() -> None:
@@ -509,7 +531,7 @@ def test_a_step_that_is_worse_in_the_trials_is_told() -> None:
         )
         assert np.array_equal(result.history["gradient_norm"], trace.history["gradient_norm"])
     assert "does better with its own step" not in " ".join(tuned.notes())
-    own, chosen = (merit(runs, TUNED)[:3] for runs in (first.untuned, first.traces))
+    own, chosen = (merit(runs, TUNED)[1:6:2] for runs in (first.untuned, first.traces))
     place = next(place for place in range(3) if own[place] != chosen[place])
     swapped = replace(first, traces=first.untuned, untuned=first.traces)
     said = [note for note in replace(tuned, entries=(swapped,)).notes() if "own step" in note]
