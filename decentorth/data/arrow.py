@@ -124,17 +124,18 @@ class ParquetTable(Table):
 
     @cached_property
     def _start(self) -> _Header:
-        if self._opened:
-            return self._opened
-        with self._file() as file, reading(self.path, " as Parquet"):
-            every = file.schema_arrow.names
-            names = tuple(name for name in every if not re.fullmatch(_INDEX, name))
-            if 0 < len(names) < len(every):
+        if self._opened is None:
+            with self._file() as file, reading(self.path, " as Parquet"):
+                every = tuple(file.schema_arrow.names)
+                names = tuple(name for name in every if not re.fullmatch(_INDEX, name))
+                self._opened = _Header(names or every, file.metadata)
+            if len(self._opened.names) < len(every):
                 self.tell_of_index()
-            return _Header(names or tuple(every), file.metadata)
+        header: _Header = self._opened
+        return header
 
     def _file(self) -> Any:
-        with needing("pyarrow", f"reading {self.path} (Parquet)", "tables"):
+        with needing("pyarrow", f"reading {self.path} (Parquet)"):
             from pyarrow import parquet
         with reading(self.path, " as Parquet"):
             return parquet.ParquetFile(self.path)

@@ -11,7 +11,6 @@ import warnings
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Self
@@ -97,7 +96,7 @@ class Block(NamedTuple):
 class _Seen(NamedTuple):
     """What reading all rows shows beside their numbers."""
 
-    count: int
+    total: int
     """The number of rows that stay."""
     kept: Index | None
     """Their numbers in the file, where some may not stay."""
@@ -205,8 +204,8 @@ class Table(Reader):
             raise ValueError(f"{self.path} holds only the columns {only}: name fewer")
         return found
 
-    def _whole(self, keep: bool) -> Array:
-        """Read all rows once, and return the numbers of those that stay, if they are kept."""
+    def _whole(self, keep: bool) -> tuple[Array, _Seen]:
+        """Read all rows once: the numbers of those that stay, if they are kept, and the rest."""
         drop = self.columns.drop_missing
         names = self.samples if keep or drop else ()
         numbers = [self.number(name) for name in names]
@@ -230,20 +229,18 @@ class Table(Reader):
             raise ValueError(f"{self.path} is empty: it holds no rows")
         if not count:
             raise ValueError(f"{self.path} has a missing cell in every row")
-        self._seen = _Seen(count, np.concatenate(kept) if drop else None, labels)
-        return found.cut()
+        return found.cut(), _Seen(count, np.concatenate(kept) if drop else None, labels)
 
     def _known(self) -> _Seen:
         """What reading all rows shows; of a short table their numbers are kept."""
         if self._seen is None:
-            found = self._whole(keep=self.short)
+            found, self._seen = self._whole(keep=self.short)
             self._numbers = found if self.short else None
-        assert self._seen is not None
         return self._seen
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self._known().count, len(self.samples)
+        return self._known().total, len(self.samples)
 
     def extent(self) -> Extent:
         if self.short:
@@ -251,15 +248,16 @@ class Table(Reader):
         return Extent(self.about(), len(self.samples), float(_BESIDE))
 
     def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
+        if wanted is not None and not self.short:
+            kept = self._known().kept
+            return self._some(wanted if kept is None else kept[wanted])
+        found, self._numbers = self._numbers, None
+        if found is None:
+            found, self._seen = self._whole(keep=True)
         if wanted is None:
-            found = self._whole(keep=True) if self._numbers is None else self._numbers
-            self._numbers = None
             return found
-        kept = self._known().kept
-        if self.short:
-            self._numbers = self._whole(keep=True) if self._numbers is None else self._numbers
-            return self._numbers[wanted]
-        return self._some(wanted if kept is None else kept[wanted])
+        self._numbers = found
+        return found[wanted]
 
     def _some(self, needed: Index) -> Array:
         """The numbers of the rows ``needed``, by their numbers in the file."""
@@ -267,13 +265,12 @@ class Table(Reader):
         require(8.0 * len(needed) * len(numbers), "the matrix")
         found = np.empty((len(needed), len(numbers)))
         taken = 0
-        with closing(self.blocks(numbers, (), needed)) as blocks:
-            for block in blocks:
-                own = block.numbers[np.isin(block.rows, needed)]
-                found[taken : taken + len(own)] = own
-                taken += len(own)
-                if taken == len(needed):
-                    return found
+        for block in self.blocks(numbers, (), needed):
+            own = block.numbers[np.isin(block.rows, needed)]
+            found[taken : taken + len(own)] = own
+            taken += len(own)
+            if taken == len(needed):
+                return found
         raise ValueError(f"{self.path} is truncated: {taken} of {len(needed)} rows are there")
 
     def place(self, row: int, column: int) -> str:

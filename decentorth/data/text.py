@@ -101,7 +101,7 @@ class TextStart:
             self.content = start
         self._recognise(start, whole)
 
-    def rows(self, after: int = 0) -> IO[bytes]:
+    def rows(self, after: int = 0) -> Any:
         """Open the text ``after`` so many bytes of its rows."""
         if self.content is not None:
             return io.BytesIO(self.content[self.offset + after :])
@@ -183,7 +183,9 @@ class TextStart:
         """Raise ValueError for names that are not UTF-8, or without a row below."""
         wrong = next(filter(UNDECODED.search, self.names), None)
         if wrong is not None:
-            raise ValueError(f"{self.path}: line {first + 1} is not in UTF-8: save the file so")
+            raise ValueError(
+                f"{self.path}: line {first + 1} is not in UTF-8: save the file as UTF-8"
+            )
         if not second:
             raise ValueError(f"{self.path} is empty: it holds no rows")
 

@@ -264,8 +264,8 @@ def label_lines(path: Path) -> Labels:
     """The labels in a text, one per line: all numbers, or else strings; a header above numbers is
     skipped."""
     lines: list[tuple[int, str]] = []
-    with open_text(path) as file:
-        for number, line in enumerate(io.TextIOWrapper(file, "utf-8-sig", "surrogateescape"), 1):
+    with io.TextIOWrapper(open_text(path), "utf-8-sig", "surrogateescape") as file:
+        for number, line in enumerate(file, 1):
             text = line.rstrip("\n")
             if "\0" in text:
                 raise ValueError(

@@ -272,6 +272,11 @@ class Division(SampleSource):
             )
         return [resolve(name, columns) for name in self.data]
 
+    @property
+    def names(self) -> list[tuple[str, ...]]:
+        """The names of the columns of each view; none without names."""
+        return [view.names for view in self.views]
+
     @cached_property
     def parts(self) -> list[Index]:
         """The rows of each agent."""
@@ -366,7 +371,8 @@ class Division(SampleSource):
         if self.files:
             return [*self._sites.read(agents, collective)]
         with collective.together():
-            return [(view.divided(self.parts[agents]), view.names) for view in self.views]
+            views = [view.divided(self.parts[agents]) for view in self.views]
+            return list(zip(views, self.names, strict=True))
 
 
 @dataclass
