@@ -29,7 +29,7 @@ def limit(seconds: int, memory: int) -> None:
 
 
 def read(path: str, key: str, written: bool) -> list[Any]:
-    """Write the matrix named ``key``, or the only one, to standard output if it is to be
+    """Write the matrix named ``key``, or the only one, to standard output if it must be
     ``written``; return name, shape and class of each."""
     every: list[Any] = [one for one in io.whosmat(path) if one[2] in NUMBERS]
     names = [name for name, _, _ in every]

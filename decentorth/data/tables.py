@@ -94,7 +94,7 @@ class Block(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """What reading all rows shows beside their numbers."""
+    """All rows, once they are read, beside their numbers."""
 
     total: int
     """The number of rows that stay."""
@@ -121,7 +121,7 @@ class Table(Reader):
         self.columns, self._opened = columns, opened
 
     _start: Any
-    """What is known of the file from its beginning."""
+    """The beginning of the file, for `choosing`."""
 
     @property
     @abstractmethod
@@ -232,7 +232,7 @@ class Table(Reader):
         return found.cut(), _Seen(count, np.concatenate(kept) if drop else None, labels)
 
     def _known(self) -> _Seen:
-        """What reading all rows shows; of a short table their numbers are kept."""
+        """All rows beside their numbers; the numbers of a short table are kept."""
         if self._seen is None:
             found, self._seen = self._whole(keep=self.short)
             self._numbers = found if self.short else None

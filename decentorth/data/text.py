@@ -61,7 +61,7 @@ def open_text(path: Path) -> Any:
 
 
 class TextStart:
-    """What the beginning of a text says about the rest.
+    """The beginning of a text, by which the rest is read.
 
     Raises
     ------
