@@ -64,12 +64,14 @@ def arrow_block(
         )
     except (pyarrow.ArrowInvalid, pyarrow.ArrowKeyError):
         return None
-    block = np.empty((table.num_rows, len(numbers)))
+    block = np.empty((len(numbers), table.num_rows)).T  # columns are written one by one
+    missing = 0
     for at, place in enumerate(numbers):
-        column = table.column(str(place)).combine_chunks()
-        block[:, at] = numbers_of(column)
-        if np.count_nonzero(np.isnan(block[:, at])) > column.null_count:
-            return None  # such as nan(1)
+        column = table.column(str(place))
+        missing += column.null_count
+        block[:, at] = np.concatenate([numbers_of(chunk) for chunk in column.chunks])
+    if np.count_nonzero(np.isnan(block)) > missing:
+        return None  # such as nan(1)
     rows = np.arange(begin, begin + table.num_rows)
     words = [_words(table.column(str(place))) for place in texts]
     return Block(rows, block, words, begin + table.num_rows)

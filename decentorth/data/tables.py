@@ -106,7 +106,7 @@ class _Seen(NamedTuple):
 class Table(Reader):
     """A matrix in columns of a table, with labels in another column.
 
-    ``opened`` is what another table of the same file knows of its beginning.
+    ``opened`` is the beginning of the file, if it is known.
     """
 
     repair = DROP
@@ -161,7 +161,7 @@ class Table(Reader):
         if count:
             raise ValueError(f"{self.path} has {count} columns {name!r}; its columns are {listed}")
         near = suggestion(name, self.names) or ";"
-        raise ValueError(f"{self.path} has no column {name!r}{near} its columns are {listed}")
+        raise ValueError(f"{self.path} lacks the column {name!r}{near} its columns are {listed}")
 
     @cached_property
     def _counts(self) -> Counter[str]:
@@ -205,7 +205,7 @@ class Table(Reader):
         return found
 
     def _whole(self, keep: bool) -> tuple[Array, _Seen]:
-        """Read all rows once: the numbers of those that stay, if they are kept, and the rest."""
+        """Read all rows once: the numbers of the rows that stay, if wanted, and the rest."""
         drop = self.columns.drop_missing
         names = self.samples if keep or drop else ()
         numbers = [self.number(name) for name in names]

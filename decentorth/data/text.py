@@ -102,7 +102,7 @@ class TextStart:
         self._recognise(start, whole)
 
     def rows(self, after: int = 0) -> Any:
-        """Open the text ``after`` so many bytes of its rows."""
+        """Open the text at its first row, or ``after`` some bytes of the rows."""
         if self.content is not None:
             return io.BytesIO(self.content[self.offset + after :])
         file = open_text(self.path)

@@ -184,7 +184,7 @@ def test_dropping_is_proposed_only_where_it_helps(tmp_path: Path) -> None:
     [
         (
             Columns(("rian",)),
-            r"no column 'rian'; did you mean 'rain'\? its columns are station, wind, name, rain",
+            r"lacks the column 'rian'; did you mean 'rain'\? its columns are station, wind, name, rain",
         ),
         (
             Columns(("rain", "wind", "rain")),
@@ -196,7 +196,7 @@ def test_dropping_is_proposed_only_where_it_helps(tmp_path: Path) -> None:
             r"leave such columns out, exclude=\('station', 'name'\), or take this one.* "
             r"label='station'",
         ),
-        (Columns(("rain",), "wnd"), r"no column 'wnd'; did you mean 'wind'\?"),
+        (Columns(("rain",), "wnd"), r"lacks the column 'wnd'; did you mean 'wind'\?"),
     ],
 )
 def test_a_wrong_column_is_refused(
