@@ -134,6 +134,11 @@ class TextTable(Table):
         wanted = None if needed is None else _mask(needed)
         rows, values = array("q"), array("d")
         words: list[list[str | None]] = [[] for _ in texts]
+
+        def block() -> Block:
+            found = np.array(values).reshape(len(rows), len(numbers))
+            return Block(np.array(rows), found, words, row)
+
         for line, cells in self._rows(text, before):
             if wanted is not None and row >= len(wanted):
                 break
@@ -149,9 +154,9 @@ class TextTable(Table):
                 rows.append(row)
             row += 1
             if len(rows) == _ROWS:
-                yield _block(rows, values, words, row)
+                yield block()
                 rows, values, words = array("q"), array("d"), [[] for _ in texts]
-        yield _block(rows, values, words, row)
+        yield block()
 
     def _refuse(
         self,
@@ -205,15 +210,6 @@ def _parsed(cells: Sequence[str], values: array[float]) -> bool:
         else:
             return True
     return False
-
-
-def _block(
-    rows: array[int], values: array[float], words: list[list[str | None]], end: int
-) -> Block:
-    found = np.array(values, dtype=np.float64)
-    return Block(
-        np.array(rows, dtype=np.int64), found.reshape(len(rows), -1 if rows else 0), words, end
-    )
 
 
 def _mask(needed: Index) -> bytes:

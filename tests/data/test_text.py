@@ -178,7 +178,7 @@ def outcome(path: Path, columns: Columns) -> Any:
 
 
 @pytest.mark.filterwarnings(INDEX)
-@pytest.mark.parametrize("piece", [24, 64])
+@pytest.mark.parametrize("piece", [16, 64])
 def test_both_readers_give_the_same_of_damaged_files(
     piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
