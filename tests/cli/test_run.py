@@ -825,3 +825,22 @@ def test_weights_of_edges_that_are_not_read_are_named(capsys: pytest.CaptureFixt
         "3 agents, file:roads.csv (km of the edges not read), metropolis weights"
         in capsys.readouterr().out
     )
+
+
+def test_edge_weights_make_the_mixing_matrix(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("roads.csv").write_text("from,to,km\nBern,Thun,30\nThun,Brig,60\nBrig,Bern,80\n")
+    case = ("--problem", "procrustes", "--topology", "file:roads.csv", "--iterations", "3")
+    assert main([*case, "--edge-weight", "1/km", "--out", "a"]) == 0
+    assert "file:roads.csv, metropolis weights of conductances 1/km," in capsys.readouterr().out
+    W = tp.conductance_weights(tp.graph_from_file("roads.csv"), "1/km")
+    np.save("W.npy", W.toarray())
+    own = ("--problem", "procrustes", "--weights-file", "W.npy", "--iterations", "3")
+    assert run(*own, "--out", "b") == 0
+    np.testing.assert_array_equal(np.load("a/x.npy"), np.load("b/x.npy"))
+    for more, message in (
+        ("--edge-weight 1/miles", "every edge needs the attribute 'miles', and"),
+        ("--edge-weight km --weights fmmc", "edge_weight gives Metropolis weights"),
+        ("--edge-weight km --weights-file W.npy", "weights_file holds the whole W"),
+    ):
+        assert run(*case, *more.split()) == 2
+        assert message in capsys.readouterr().err
