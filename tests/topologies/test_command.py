@@ -145,8 +145,9 @@ def test_edge_weights_are_conductances(tmp_path: Path, capsys: Capsys) -> None:
     W = topologies.conductance_weights(topologies.graph_from_file(lines), "1/km")
     assert f"{topologies.spectrum(W).lambda_2:.9g}" in printed
     # equal conductances, in a file
-    equal = topologies.conductance_weights(topologies.graph_from_file(lines), "lanes").toarray()
-    np.testing.assert_array_equal(equal, np.full((3, 3), 1 / 3))
+    graph = topologies.graph_from_file(lines)
+    equal = topologies.conductance_weights(graph, "lanes").toarray()
+    np.testing.assert_array_equal(equal, topologies.metropolis_weights(graph).toarray())
 
 
 @pytest.mark.parametrize(
