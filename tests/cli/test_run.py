@@ -844,3 +844,20 @@ def test_edge_weights_make_the_mixing_matrix(capsys: pytest.CaptureFixture[str])
     ):
         assert run(*case, *more.split()) == 2
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "more"), [("t.csv", ""), ("t.csv", "--label-column c"), ("t.txt", "")]
+)
+def test_a_dry_run_names_columns_of_text(
+    name: str, more: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The error of the run itself, also in a file whose rows a dry run only estimates."""
+    rows = [f"n{i},p{i},{i},{i * i % 7},{i % 3}" for i in range(60_000)]
+    for count in (40, 60_000):
+        Path(name).write_text("\n".join(["name,place,a,b,c", *rows[:count]]))
+        words = ["--problem", "pca", "--data", name, "--rank", "2", "--agents", "4", *more.split()]
+        assert main([*words, "--dry-run"]) == 2
+        assert "--exclude name,place" in capsys.readouterr().err
+        assert main([*words, "--exclude", "name,place", "--dry-run"]) == 0
+        capsys.readouterr()
