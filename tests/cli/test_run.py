@@ -298,6 +298,8 @@ BAD = [
         "a gradient tolerance needs a differentiable problem",
     ),
     ("--start huge.npy --dimension 6 --rank 2", "x0 (--start) must have no entry beyond 1e+50"),
+    # and no RuntimeWarning
+    ("--start wide.npy --dimension 6 --rank 2", "x0 (--start) must be finite"),
     ("--out broken.yaml/run", "cannot write to broken.yaml/run: Not a directory"),
     ("--rows 1000000000000", "not enough memory: the data and the agents' points would take "),
     ("--dimension 1000000", " are free; give smaller numbers, or more ranks on more hosts\n"),
@@ -319,6 +321,7 @@ def bad_files(folder: Path) -> None:
     (folder / "many").mkdir()
     np.savez(folder / "many" / "final.npz", x=np.zeros((0, 6, 2)))
     np.save("huge.npy", np.full((6, 2), 1e300))
+    np.save("wide.npy", np.full((6, 2), np.longdouble("1e4000")))
     np.save("apart.npy", np.kron(np.eye(2), np.full((2, 2), 0.5)))
 
 

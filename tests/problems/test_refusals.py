@@ -69,6 +69,10 @@ SAMPLES: tuple[Entry, ...] = (
         "A of agent 1 must be at most 1e+150 in size, as squares are",
     ),
     (
+        lambda: of.PCA([ROWS[0], ROWS[0] * np.longdouble("1e4000")], 2),
+        "A of agent 1 must be finite; entry [0, 0] is inf",  # and no RuntimeWarning
+    ),
+    (
         lambda: of.PCA([ROWS[0], 1e-160 * ROWS[0]], 2),
         "A of agent 1 must have an entry of at least 1e-150 in size, as squares are computed",
     ),

@@ -92,7 +92,8 @@ def _matrix(name: str, value: object, missing: bool) -> Array:
     if raw.dtype.kind not in "fiub":
         got = _texts(value) if frame else f"dtype {raw.dtype}"
         raise TypeError(f"{name} must hold real numbers, got {got}")
-    array = np.ascontiguousarray(raw, dtype=np.float64)
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused below
+        array = np.ascontiguousarray(raw, dtype=np.float64)
     if array.ndim != 2 or array.size == 0:
         raise ValueError(f"{name} must be a non-empty matrix, got shape {array.shape}")
     if SMALLEST**2 <= np.vdot(array, array) <= LARGEST**2:
