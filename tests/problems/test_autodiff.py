@@ -260,15 +260,16 @@ def test_a_gradient_of_another_shape_names_its_agent_and_so_does_any_error() -> 
 @pytest.mark.parametrize("gradient", [None, lambda a, x: 2.0 * a.T @ (a @ x)])
 def test_data_of_another_width_name_their_agent(gradient: Any) -> None:
     data = [np.ones((4, D)), np.ones((4, D)), np.ones((4, D + 1))]
+
+    def f(a: Any, x: Any) -> Any:
+        return ((a @ x) ** 2).sum()
+
+    def value() -> Array:
+        problem = from_function(f, Stiefel(D, R), gradient=gradient, backend="autograd", data=data)
+        return problem.value(np.ones((3, D, R)))
+
     with pytest.raises(ValueError, match="mismatch in its core dimension") as raised:
-        problem = from_function(
-            lambda a, x: ((a @ x) ** 2).sum(),
-            Stiefel(D, R),
-            gradient=gradient,
-            backend="autograd",
-            data=data,
-        )
-        problem.value(np.ones((3, D, R)))
+        value()
     assert raised.value.__notes__[0] in ("raised by f of agent 2", "raised by value of agent 2")
 
 
