@@ -177,3 +177,10 @@ def start(x0: Array | None, problem: Problem[object], seed: int) -> Array:
             "down"
         )
     return point
+
+
+def adds(W: Any, n_agents: int) -> bool:
+    """True if agents of this network can add exactly along a tree: it stays, with edges both
+    ways."""
+    weights, _ = network(W, n_agents, 0)
+    return not isinstance(weights, tp.DirectedWeights | tp.WeightSequence)

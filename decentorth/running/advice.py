@@ -217,7 +217,7 @@ def _component(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
     """
     problem: Any = parts.problem
     constraint: Any = problem.constraint
-    if not _can_project(problem) or is_on_device(state.x):
+    if not _can_project(problem) or is_on_device(state.x) or parts.by_messages:
         return None
     shapes = [one.shape for one in _matrices(constraint, parts.start)]
     if not any(map(_square, shapes)):

@@ -22,6 +22,7 @@ import yaml
 from numpy.lib import format as npy
 
 import topologies as tp
+from decentorth.api import Run
 from decentorth.commands.line.shell import one_line, together
 from decentorth.commands.line.wiring import read_weights
 from decentorth.commands.run.command import main
@@ -253,8 +254,9 @@ BAD = [
     ("--topology rng", "unknown graph 'rng'; did you mean 'ring'?"),
     ("--rank 7 --dimension 6", "d = 6 and r = 7"),
     (
-        "--algorithm landing",
-        "Landing is a centralized method for one agent, but the problem has 10",
+        "--algorithm landing --topology directed_ring",
+        "Landing on several agents adds exactly along a tree, with messages both ways, and this "
+        "graph is directed: take push_pull, or drgta",
     ),
     (
         "--problem gevp --algorithm destiny",
@@ -420,6 +422,7 @@ def test_a_dry_run_prints_the_sizes_without_the_data(
     np.save("wide.npy", rng.standard_normal((120, 31)))
     Path("labels.txt").write_text("\n".join(map(str, rng.integers(0, 4, 120))))
     arguments = ["--problem", *flags.split(), "--dry-run"]
+    monkeypatch.setattr(Run, "_answered", False)  # no answer is found of random samples
     assert main(arguments) == 0
     found = capsys.readouterr().out.splitlines()
     monkeypatch.setattr(Deferred, "stand_in", lambda self, more=0: self)
