@@ -165,6 +165,8 @@ class Declared:
     step_size: Any = None
     penalty: Any = None
     momentum: Any = 0.0
+    order: Any = None
+    """The order in which a method mixes and moves, where it has several."""
     varsigma: Any = None
     """Of a method that minimises a majoriser: its constant, or the name of the rule that finds
     it."""

@@ -30,7 +30,7 @@ CITIES.add_edges_from(edge.split("-") for edge in EDGES.split())
 
 
 def test_names_and_classes_are_what_they_stand_for() -> None:
-    W = tp.uniform_weights(tp.ring(6), self_weight=0.8)
+    W = tp.metropolis_weights(tp.ring(6))
     expected = do.solve(PROBLEM, do.DRFGT(), W, iterations=20).iterates_sha256
     for method in ("drfgt", "DRFGT:penalty=auto", do.DRFGT):
         assert do.solve(PROBLEM, method, "ring", iterations=20).iterates_sha256 == expected

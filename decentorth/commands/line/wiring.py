@@ -67,14 +67,16 @@ def make(settings: CaseSettings, sites: Sequence[str] = ()) -> Wiring:
         words = f"{_graph(settings)} (directed), row- and column-stochastic weights"
         return Wiring(topologies.directed_weights(digraph), words)
     graph = topologies.adjacency_from_name(topology, agents, settings.seed, sites)
-    rule = topologies.resolve_weights_name(graph, settings.weights)
+    rule = topologies.resolve_weights_name(settings.weights)
     own = settings.self_weight or SELF_WEIGHT
     words = f"{_graph(settings)}, {rule} weights"
     if rule.endswith("uniform"):
         words += f" (self weight {own:g})"
     elif settings.self_weight is not None:
-        why = f"is for uniform weights, and those of {topology} are {rule}"
-        raise InputError(f"--self-weight {why}: leave it out")
+        raise InputError(
+            f"--self-weight is for uniform weights, and those of {topology} are {rule}: add "
+            "--weights uniform, or leave it out"
+        )
     return Wiring(topologies.check_weights(topologies.weights_from_name(graph, rule, own)), words)
 
 

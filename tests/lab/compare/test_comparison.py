@@ -505,9 +505,9 @@ def test_the_step_in_words() -> None:
         rules=Rules(trials=2, iterations=9),
     )
     ranges = [
-        r"auto, growing \(\S+ to \S+\)",
+        r"auto, growing, accelerated \(\S+ to \S+\)",
         r"constant \(\S+ to \S+\)",
-        r"auto, constant \(\S+ to \S+\)",
+        r"auto, constant, accelerated \(\S+ to \S+\)",
         r"diminishing \(\S+ to \S+\)",
     ]
     for entry, words in zip(found.entries, ranges, strict=True):
