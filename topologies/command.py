@@ -77,6 +77,7 @@ def main(
     from topologies.weights.rules import conductance_weights
 
     scored = {"self-weight": self_weight, "curvatures": curvatures, "order": order}
+    unused: dict[str, object]
 
     try:
         _require_matplotlib(plot)
