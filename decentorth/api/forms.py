@@ -116,7 +116,7 @@ def callback(function: object) -> object:
 
 def channel(faults: networks.Channel | str | None) -> networks.Channel | None:
     """The channel that a text such as ``"loss:p=0.1"`` describes, None for none; a ValueError for
-    an unknown fault, a TypeError for what is no channel."""
+    an unknown fault, a TypeError for other objects."""
     if isinstance(faults, str):
         return networks.Channel(faults)
     if faults is not None and not isinstance(faults, networks.Channel):

@@ -247,7 +247,7 @@ class NonsmoothFunctionProblem(FunctionProblem[C], SeparateColumns):
 
 
 def check_set(constraint: Any) -> None:
-    """Raise TypeError for what is no set."""
+    """Raise TypeError unless ``constraint`` is a set."""
     try:
         len(constraint.shape)
     except (AttributeError, TypeError):

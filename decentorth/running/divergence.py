@@ -1,4 +1,4 @@
-"""What is found wrong in a run: points that are not finite or leave the set, objectives that are not
+"""Faults found in a run: points that are not finite or leave the set, objectives that are not
 finite, and the step size, start or function at fault."""
 
 from __future__ import annotations
