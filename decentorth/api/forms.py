@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import topologies as tp
-from topologies.graphs.families import partners
+from topologies.words import partners
 
 from .. import network as networks
 from ..numerics.ordered_sums import Csr
