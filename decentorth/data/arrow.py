@@ -152,6 +152,9 @@ class ParquetTable(Table):
             require_unpacked(8 * rows, self.path.stat().st_size)
         return rows
 
+    def check_first(self, numbers: Sequence[int]) -> None:
+        next(self.blocks(numbers, (), np.arange(1)))
+
     def blocks(
         self, numbers: Sequence[int], texts: Sequence[int], needed: Index | None
     ) -> Iterator[Block]:

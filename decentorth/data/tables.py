@@ -141,6 +141,10 @@ class Table(Reader):
         At least the ``needed`` rows (sorted; None: all) are in them.
         """
 
+    @abstractmethod
+    def check_first(self, numbers: Sequence[int]) -> None:
+        """Raise ValueError if the first row has a text in a column of ``numbers``."""
+
     def forget(self) -> None:
         """Drop what is kept of the file beside its beginning."""
 
@@ -245,6 +249,7 @@ class Table(Reader):
     def extent(self) -> Extent:
         if self.short:
             return super().extent()
+        self.check_first([self.number(name) for name in self.samples])
         return Extent(self.about(), len(self.samples), float(_BESIDE))
 
     def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:

@@ -85,6 +85,8 @@ class TextStart:
     """The number of lines before the first row."""
     offset: int
     """The number of bytes before the first row."""
+    first: bytes
+    """The lines of the first row."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -130,7 +132,9 @@ class TextStart:
         second = next(filter(str.strip, texts[1:]), "")
         self.mark = given[1].decode("latin-1") if given else _delimiter(texts[0], second)
         self._quotes = '"' in texts[0] + second
-        height, fields, row = self._first_rows(texts, first)
+        (height, cells), *others = self._first_rows(texts, first)
+        fields = list(map(str.strip, cells))
+        end, row = others[0] if others else (height, [])
         self.headed = self._has_names(texts[0], fields, second, row)
         self.index = self.headed and len(fields) > 1 and fields[0] in _INDEX
         if self.headed and row and len(row) == len(fields) + 1 and _is_named_row(second, row):
@@ -147,22 +151,21 @@ class TextStart:
             )
         self.lines = first + height * self.headed
         self.offset = begin + sum(map(len, lines[: self.lines]))
+        self.first = b"".join(lines[self.lines : first + (end if self.headed else height)])
         rest = start[self.offset :]
         self._rows_per_byte = (rest.count(b"\n") or rest.count(b"\r") or 1) / max(1, len(rest))
         self.decimal = "."
         if self.mark in (";", "\t") and _DECIMALS[","].search(rest):
             self.decimal = "." if _DECIMALS["."].search(rest) else ","
 
-    def _first_rows(self, texts: list[str], before: int) -> tuple[int, list[str], list[str]]:
-        """The height in lines of the first row, its cells, and those of the second one."""
+    def _first_rows(self, texts: list[str], before: int) -> list[tuple[int, list[str]]]:
+        """The number of lines up to the end of each of the first two rows, and its cells."""
         reader = self.cells(texts, strict=False)
         try:
             filled = ((reader.line_num, row) for row in reader if any(map(str.strip, row)))
-            rows = list(islice(filled, 2))
+            return list(islice(filled, 2))
         except csv.Error as error:
             raise ValueError(f"{self.path}: line {before + reader.line_num}: {error}") from error
-        height, fields = rows[0]
-        return height, list(map(str.strip, fields)), rows[1][1] if len(rows) > 1 else []
 
     def _has_names(self, first: str, fields: list[str], second: str, row: list[str]) -> bool:
         """True if the first line is one of names."""

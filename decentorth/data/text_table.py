@@ -68,6 +68,10 @@ class TextTable(Table):
     def forget(self) -> None:
         self._start.content = None
 
+    def check_first(self, numbers: Sequence[int]) -> None:
+        first = io.BytesIO(self._start.first)
+        next(self._plain_blocks(numbers, (), None, first, self._start.lines, 0))
+
     def blocks(
         self, numbers: Sequence[int], texts: Sequence[int], needed: Index | None
     ) -> Iterator[Block]:
