@@ -314,3 +314,13 @@ def test_lines_longer_than_a_mebibyte_are_read(tmp_path: Path) -> None:
     rows = "\n".join(",".join(map(str, row)) for row in values.tolist())
     (tmp_path / "a.csv").write_text(f"{names}\n{rows}\n")
     assert np.array_equal(MatrixFile(tmp_path / "a.csv").matrix(), values)
+
+
+def test_sizes_of_a_long_text_need_numbers_in_its_first_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text, "SHORT", 0)
+    (tmp_path / "a.csv").write_text('a,b\n1,"x\n"\n' + "1,2\n" * 9)
+    assert MatrixFile(tmp_path / "a.csv", Columns(("a",))).extent().columns == 1
+    with pytest.raises(ValueError, match=r"line 3, column 'b': 'x' is not a number"):
+        MatrixFile(tmp_path / "a.csv").extent()
