@@ -289,12 +289,10 @@ class Division(SampleSource):
         read = Columns(*self.settings.selected())
         return read._replace(keep_sparse=self.settings.keeps_sparse)
 
-    @cached_property
+    @property
     def names(self) -> list[tuple[str, ...]]:
         """The names of the columns of each view; none without names."""
-        from ...data.sites import column_names
-
-        return [column_names(name, self._columns) for name in self.data]
+        return [view.names for view in self.views]
 
     @cached_property
     def parts(self) -> list[Index]:
@@ -396,7 +394,7 @@ class Division(SampleSource):
         if self.files:
             return [*self._sites.read(agents, collective)]
         with collective.together():
-            views = [[view.rows(index) for index in self.parts[agents]] for view in self.views]
+            views = [view.divided(self.parts[agents]) for view in self.views]
             return list(zip(views, self.names, strict=True))
 
 

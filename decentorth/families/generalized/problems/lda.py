@@ -293,8 +293,7 @@ class LDASettings(Divided):
         classes = self._labels(source)
         rank = self._directions(len(np.unique(classes)))
         every = [source.rows(np.arange(source.shape[0]))]
-        (names,) = Division([self.data], self, 1, 0).names
-        (samples,), units = in_units(every, HERE, self.wanted, names)
+        (samples,), units = in_units(every, HERE, self.wanted, source.names)
         return samples, classes, rank, units
 
     def _labels(self, source: Any, written: bool = False) -> Classes:
