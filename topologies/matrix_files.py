@@ -403,19 +403,28 @@ def _dense(header: Market, values: NDArray[np.float64]) -> NDArray[np.float64]:
     return upper.T - upper if skew else upper + np.triu(upper, 1).T
 
 
-def matrix_header(path: Path, key: str | None = None) -> tuple[tuple[int, ...], float] | None:
-    """The shape of a matrix from the header of its file, and the bytes that a process takes beside
-    the rows it reads.
+class Header(NamedTuple):
+    """The size of a matrix, from the header of its file."""
+
+    shape: tuple[int, ...]
+    beside: float
+    """The bytes that a process takes beside the rows it reads."""
+    entries: int | None = None
+    """The number of stored entries of a sparse matrix."""
+
+
+def matrix_header(path: Path, key: str | None = None) -> Header | None:
+    """The header of the file of a matrix.
 
     None for other files than .npy, .npz (of one array, or with its ``key``) and .mtx.
     """
     name = path.name.lower()
     if name.endswith(".npy"):
-        return npy_shape(path), 0.0
+        return Header(npy_shape(path), 0.0)
     if name.endswith(".mtx"):
         with reading(path, " as a Matrix Market file"):
             market = _market_start(path)
-        return market.shape, 8.0 * math.prod(market.stored)
+        return Header(market.shape, 8.0 * math.prod(market.stored), market.entries)
     keys = npz_keys(path) if name.endswith(".npz") else []
     if key is None and len(keys) == 1:
         key = keys[0]
@@ -423,7 +432,7 @@ def matrix_header(path: Path, key: str | None = None) -> tuple[tuple[int, ...], 
         return None
     with reading(path), zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as file:
         shape, _, size = _header(file)
-    return shape, float(size)
+    return Header(shape, float(size))
 
 
 def read_matrix(path: str | os.PathLike[str]) -> Stored:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..api import Result
 from ..problems.common import pooled
 from ..problems.common.pooled import HERE, Units, in_units
+from ..problems.common.sparse_rows import SparseRows
 from ..protocols import Array, Collective
 from .base import FLOATS, AgentEstimator, Directions, signs
 
@@ -93,12 +94,8 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
             "accept_sparse": get_tags(self).input_tags.sparse,
         }
         X = validate_data(self, X, reset=False, **accepted)
-        across, centred = self.components_.T, X
-        if not issparse(X):
-            centred = self._centred(X)
-        coordinates = centred @ across
-        if issparse(X):
-            coordinates -= self._origin @ across
+        centred = self._centred(SparseRows.of(X) if issparse(X) else X)
+        coordinates = centred @ self.components_.T
         return (coordinates / self._lengths).astype(X.dtype, copy=False)
 
     def inverse_transform(self, X: Any) -> Array:
@@ -161,7 +158,7 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
             return point
         return self._units.mean + self._units.scale * point
 
-    def _centred(self, X: Array) -> Array:
+    def _centred(self, X: Any) -> Any:
         """``(m, d)``: samples seen from the origin, in the units of the method."""
         if self._units is not None:
             X = self._units.standard(X) if self._moves else self._units.completed(X)

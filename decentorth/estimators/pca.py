@@ -34,7 +34,9 @@ from .. import problems
 from ..api import Result
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
+from ..problems.common.checks import Rows
 from ..problems.common.pooled import HERE, Units
+from ..problems.common.sparse_rows import SparseRows
 from ..problems.features.split import Among
 from ..problems.stiefel.pca import Weights
 from ..protocols import Array, Collective
@@ -75,14 +77,14 @@ class Components(problems.PCA):
             found += self.offsets
         return found
 
-    def prepare(self, collective: Collective) -> None:
+    def find_answer(self, collective: Collective) -> None:
         """The answer is left unknown."""
 
 
 class SplitParts(problems.SplitPCA):
     """The problem of agents that hold features, without its answer."""
 
-    def prepare(self, collective: Collective) -> None:
+    def find_answer(self, collective: Collective) -> None:
         """The answer is left unknown."""
 
 
@@ -203,7 +205,7 @@ class PCA(StreamEstimator):
         Parameters
         ----------
         agents
-            X_i, ``(m_i, d)``, of each agent; with ``split="features"`` ``(m, d_i)``, each agent's
+            X_i, ``(m_i, d)``, of each agent, dense or sparse; with ``split="features"`` ``(m, d_i)``, each agent's
             features of the same samples, of which the components then have the order. Every sample
             has the same weight.
         W
@@ -222,7 +224,7 @@ class PCA(StreamEstimator):
             When dimensions differ, an entry is not finite, or W does not fit; names the agent.
         """
         if not by_features(split, warm_start):
-            checked = self._agents("X", self._entries(agents))
+            checked = self._agents("X", self._entries(agents), sparse=True)
             return self._fit(checked, W, self._last(warm_start))
         if self.weights != "samples":
             raise ValueError(
@@ -469,9 +471,16 @@ def _contraction(history: Mapping[str, Array]) -> float:
     return float((norms[-1] / norms[half]) ** (1.0 / (iterations[-1] - iterations[half])))
 
 
-def _explaining(share: float, scaled: Sequence[Array], most: int, collective: Collective) -> int:
+def _explaining(share: float, scaled: Sequence[Rows], most: int, collective: Collective) -> int:
     """The least number of components that explain more than this share of the variance of all
     agents' samples."""
+    d = scaled[0].shape[1]
+    with collective.together():
+        if d > DIRECT and any(isinstance(x, SparseRows) for x in scaled):
+            raise ValueError(
+                f"sparse samples of more than {DIRECT} features need a number of components, got "
+                f"the share n_components={share} of the variance of {d}"
+            )
     weighted = [x / np.sqrt(len(x)) for x in scaled]
     values = np.maximum(np.linalg.eigvalsh(pooled.gram(weighted, collective))[::-1], 0.0).cumsum()
     return min(int(np.searchsorted(values, share * values[-1], side="right")) + 1, most)

@@ -169,7 +169,7 @@ def _component(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
     problem: Any = parts.problem
     constraint: Any = problem.constraint
     square = len(problem.shape) == 2 and problem.shape[0] == problem.shape[1]
-    if not square or not _can_project(problem) or is_on_device(state.x):
+    if not square or not _can_project(problem) or is_on_device(state.x) or parts.by_messages:
         return None
     if not {"objective", "gradient_norm"} <= {*row.values}:
         return None

@@ -78,6 +78,14 @@ ALLOWED = {
         "sum",
     ): "Collective.sum, which adds in agent order",
     (
+        "decentorth/problems/spread.py",
+        "SpreadProblem._evaluated",
+        "sum",
+    ): "Collective.sum, which adds in agent order",
+    ("decentorth/problems/spread.py", "SpreadProblem.__init__", "prod"): "the numbers of a point",
+    ("decentorth/problems/spread.py", "SpreadProblem.n_samples", "sum"): "of integers",
+    ("decentorth/problems/spread.py", "SpreadProblem.learn", "vdot"): "of a single agent",
+    (
         "decentorth/families/nonsmooth/problems/rsr.py",
         "RobustSubspaceRecovery.prepare",
         "max",
@@ -161,6 +169,11 @@ ALLOWED = {
         "decentorth/algorithms/centralized/line_search.py",
         "taylor",
         "vdot",
+    ): "a method of a single agent",
+    (
+        "decentorth/algorithms/centralized/line_search.py",
+        "last",
+        "inner",
     ): "a method of a single agent",
     ("decentorth/sets/retractions.py", "factor", "max"): "for methods of a single agent",
     (

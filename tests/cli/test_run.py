@@ -253,8 +253,9 @@ BAD = [
     ("--topology rng", "unknown graph 'rng'; did you mean 'ring'?"),
     ("--rank 7 --dimension 6", "d = 6 and r = 7"),
     (
-        "--algorithm landing",
-        "Landing is a centralized method for one agent, but the problem has 10",
+        "--algorithm landing --topology directed_ring",
+        "Landing on several agents adds exactly along a tree, with messages both ways, and this "
+        "graph is directed: take push_pull, or drgta",
     ),
     (
         "--problem gevp --algorithm destiny",

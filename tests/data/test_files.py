@@ -699,8 +699,8 @@ def test_sizes_are_known_before_the_numbers_are_read(tmp_path: Path) -> None:
     beside = {"a.npz": 8.0 * A.size, "two.npz:b": 8.0 * A[:3].size, "a.mtx": 8.0 * A.size}
     for name in ("a.npy", "a.npz", "two.npz:b", "a.mat", "a.mtx", "a.csv", "named.csv"):
         file = MatrixFile(f"{tmp_path}/{name}")
-        assert file.extent() == (*file.shape, beside.get(name, 0.0))
-    assert MatrixFile(f"{tmp_path}/named.csv", Columns(("b", "e"))).extent() == (M, 2, 0.0)
+        assert file.extent() == (*file.shape, beside.get(name, 0.0), None)
+    assert MatrixFile(f"{tmp_path}/named.csv", Columns(("b", "e"))).extent() == (M, 2, 0.0, None)
 
 
 def test_of_a_header_no_number_is_read(tmp_path: Path) -> None:
@@ -711,11 +711,11 @@ def test_of_a_header_no_number_is_read(tmp_path: Path) -> None:
         with contextlib.suppress(OSError):
             os.truncate(path, path.stat().st_size + 8 * 10**8 * columns)
             break
-    assert MatrixFile(path).extent() == (10**8, columns, 0.0)
+    assert MatrixFile(path).extent() == (10**8, columns, 0.0, None)
     path = tmp_path / "a.mtx"
     path.write_text("%%MatrixMarket matrix array real general\n100000 1000\n")
     os.truncate(path, 2**28)
-    assert MatrixFile(path).extent() == (10**5, 1000, 8e8)
+    assert MatrixFile(path).extent() == (10**5, 1000, 8e8, None)
 
 
 @pytest.mark.slow

@@ -60,8 +60,8 @@ BAD: tuple[tuple[Callable[[], Any], str], ...] = (
     (lambda: CCA(True).fit(X, Y), "n_components must be a whole number or None, got True"),
     (lambda: PCA(1.5).fit(X), "n_components must be an instance of int, not float"),
     (
-        lambda: PCA().fit_agents([csr_array(np.eye(3))] * 2, HALF),
-        "X of agent 0 is sparse: give X.toarray()",
+        lambda: CCA().fit_agents([(csr_array(np.eye(3)), np.eye(3))] * 2, HALF),
+        "X of agent 0 is sparse, and must be dense here: give its toarray()",
     ),
     (
         lambda: PCA(2, algorithm="rgd").fit(csr_array(X)),
@@ -76,8 +76,8 @@ BAD: tuple[tuple[Callable[[], Any], str], ...] = (
         "step_size belongs to the algorithm where that is an object, got 0.1",
     ),
     (
-        lambda: PCA(2, algorithm="rgd").fit_agents(SITES, HALF),
-        "RGD is a centralized method for one agent, but the problem has 2",
+        lambda: PCA(2, algorithm="generalized_landing").fit_agents(SITES, HALF),
+        "GeneralizedLanding needs ProductLanding of its problem",
     ),
     (
         lambda: PCA(max_iter=cast(Any, 1.5), algorithm="rgd").fit(X),

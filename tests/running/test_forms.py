@@ -271,10 +271,10 @@ def test_a_refusal_keeps_its_reason_and_names_methods() -> None:
         do.solve(hevp(6), "drfgt", iterations=1)
     problem = registry.problems.get("gevp")(**SMALL["gevp"]).problem(4, 0)
     with pytest.raises(
-        ValueError,
-        match=r"or one agent \(.*\)\. Algorithms that fit with their default settings: ddrs, ",
+        TypeError,
+        match=r"POGO needs .* Algorithms that fit with their default settings: generalized_landing, ",
     ):
-        do.solve(problem, "landing", "ring", iterations=1)
+        do.solve(problem, "pogo", "ring", iterations=1)
     with pytest.raises(
         TypeError,
         match=r"DRFGT needs Sampled .* Algorithms that fit with their default settings: drfgt, ",

@@ -86,7 +86,7 @@ def test_metrics_are_the_formulas(
 
 def test_all_vanish_at_a_common_critical_point() -> None:
     case = pca(rows=UNEVEN)
-    case.problem.prepare(collective(N))
+    case.problem.find_answer(collective(N))
     apart = spread(case.problem, 0.1)
     error = subspace_distance(naive.polar(naive.mean(apart)), case.problem.optimum)
     assert measured(case.problem, Plain(apart))["error"] == pytest.approx(error, rel=1e-12)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...protocols import Array
+from .sparse_rows import SparseRows, is_sparse
 
 AgentArrays = Sequence[Array] | Array
 """An array of each agent, as a list or a stack."""
+Rows = Array | SparseRows
+"""An agent's samples ``(m_i, d)``, checked."""
 LARGEST = 1e150
 """The largest allowed entry of data: sums of millions of its squares are finite."""
 
@@ -33,14 +37,23 @@ def is_matrix(value: object) -> bool:
     return len(_shape(value)) == 2
 
 
-def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = False) -> list[Array]:
+def matrices(
+    name: str, values: Any, first_agent: int = 0, *, missing: bool = False, sparse: bool = False
+) -> list[Any]:
     """Return a list or stack of real matrices as checked float64 arrays, C-contiguous.
 
-    Entries are finite, or NaN if they may be ``missing``. Raises ValueError or TypeError for a
-    matrix that is not 2-D, is empty, or has entries that are not finite real numbers or exceed
+    Entries are finite, or NaN if they may be ``missing``. Matrices of SciPy that may be ``sparse``
+    become `SparseRows`, unless they take less memory as arrays. Raises ValueError or TypeError for
+    a matrix that is not 2-D, is empty, or has entries that are not finite real numbers or exceed
     `LARGEST`. The message names the agent, and the first bad row and column.
     """
     shape, must = _shape(values), "a list with one matrix for each agent, or a stack of them"
+    if len(shape) == 2 and is_sparse(values):
+        raise ValueError(
+            f"{name} must be {must}, got one sparse matrix of shape {shape}: "
+            f"[{name}[part] for part in np.array_split(np.arange({shape[0]}), n)], with {name} a "
+            "csr_array, gives each of n agents its rows"
+        )
     if len(shape) == 2:
         raise ValueError(
             f"{name} must be {must}, got one matrix of shape {shape}: "
@@ -61,8 +74,9 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
         raise ValueError(f"{name} must hold at least one agent's matrix, got none")
     if _passes(values, 3):  # a stack, checked once
         return list(values)
+    check = partial(_matrix, missing=missing, sparse=sparse)
     return [
-        value if _passes(value, 2) else _matrix(f"{name} of agent {agent}", value, missing)
+        value if _passes(value, 2) else check(f"{name} of agent {agent}", value)
         for agent, value in enumerate(values, first_agent)
     ]
 
@@ -76,8 +90,12 @@ def _passes(value: Any, dimensions: int) -> bool:
     return bool(filled and np.vdot(value, value) <= LARGEST**2)
 
 
-def _matrix(name: str, value: object, missing: bool) -> Array:
+def _matrix(name: str, value: object, missing: bool, sparse: bool) -> Rows:
     """An agent's matrix, checked."""
+    if isinstance(value, SparseRows) or is_sparse(value):
+        if not sparse:
+            raise TypeError(f"{name} is sparse, and must be dense here: give its toarray()")
+        return value if isinstance(value, SparseRows) else _sparse(name, value)
     if is_masked(value):
         raise TypeError(f"{name} has masked entries: fill them, or leave out their rows")
     if isinstance(value, str):
@@ -104,6 +122,26 @@ def _matrix(name: str, value: object, missing: bool) -> Array:
             f"{name} must {must}; {place} is {entry} ({int(bad.sum())} such entries){repair}"
         )
     return array
+
+
+def _sparse(name: str, matrix: Any) -> Rows:
+    """An agent's sparse matrix, checked."""
+    if matrix.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold real numbers, got dtype {matrix.dtype}")
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(f"{name} must be a non-empty matrix, got shape {matrix.shape}")
+    rows = SparseRows.of(matrix)
+    values = rows.stored.data
+    bad = np.flatnonzero(~(np.abs(values) <= LARGEST))
+    if bad.size:
+        row, column = rows.place(int(bad[0]))
+        raise ValueError(
+            f"{name} must be finite and at most {LARGEST:g} in size; entry [{row}, {column}] is "
+            f"{values[bad[0]]} ({bad.size} such entries)"
+        )
+    if rows.nbytes >= 8 * len(rows) * rows.shape[1]:
+        return rows.dense()
+    return rows
 
 
 class _Frame(NamedTuple):
@@ -137,7 +175,7 @@ def _bad(array: Array, missing: bool) -> NDArray[np.bool_]:
     return ~((np.abs(array) <= LARGEST) | np.isnan(array) & missing)
 
 
-def same_columns(name: str, values: Sequence[Array], first_agent: int = 0) -> int:
+def same_columns(name: str, values: Sequence[Rows], first_agent: int = 0) -> int:
     """Return the common number of columns.
 
     Raises ValueError, naming the first agent that differs.
@@ -173,11 +211,20 @@ def same_names(name: str, values: Any, first_agent: int = 0) -> None:
         )
 
 
-def samples(name: str, values: object, first_agent: int = 0) -> tuple[list[Array], int]:
+def samples(
+    name: str, values: object, first_agent: int = 0, *, sparse: bool = False
+) -> tuple[list[Any], int]:
     """The `matrices` of the agents' samples, a row each, and their common number of columns."""
-    rows = matrices(name, values, first_agent)
+    rows = matrices(name, values, first_agent, sparse=sparse)
     same_names(name, values, first_agent)
     return rows, same_columns(name, rows, first_agent)
+
+
+def sparse_samples(view: Sequence[Any], first_agent: int = 0) -> list[Any]:
+    """The agents' samples, of which those in sparse matrices are checked and become `SparseRows`;
+    the others are as they were."""
+    named = enumerate(view, first_agent)
+    return [_sparse(f"data of agent {k}", a) if is_sparse(a) else a for k, a in named]
 
 
 def agent_weights(weights: Array | None, n_local: int) -> Array:

@@ -231,6 +231,11 @@ class SplitPencil(AgentProblem[Euclidean]):
         return np.concatenate(([0], np.add.accumulate(counts))).astype(np.int64)
 
     def prepare(self, collective: Collective) -> None:
+        """Find out which view each row of x is of."""
+        views = self._views[:, :, None].astype(np.float64)
+        self._whole_views = self.joined(views, collective)[:, 0]
+
+    def find_answer(self, collective: Collective) -> None:
         """Compute the optimum for metrics, if there are few enough features and data.
 
         Raises
@@ -240,8 +245,6 @@ class SplitPencil(AgentProblem[Euclidean]):
         """
         starts = self._starts(collective)
         d, k, r = int(starts[-1]), self._columns.shape[1], self.shape[1]
-        views = self._views[:, :, None].astype(np.float64)
-        self._whole_views = self.joined(views, collective)[:, 0]
         if d > _LARGEST_OPTIMUM or k * d > _LARGEST_DATA:
             return
 

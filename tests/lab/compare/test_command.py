@@ -240,7 +240,7 @@ def test_a_file_may_hold_a_list_or_text(word: Any) -> None:
 
 BAD = [
     ("", "algorithms must name at least one method, as drfgt,drgta"),
-    ("--algorithms drfgt,landing", "Landing is a centralized method for one agent"),
+    ("--algorithms drfgt,hyperbolic_jacobi", "HyperbolicJacobi needs TraceForm of its problem"),
     (
         "--algorithms drfgt --penalty 3",
         "it is a setting of methods: write --algorithms NAME:penalty=...",

@@ -90,7 +90,7 @@ def class_means(
 
     with one_thread():  # the bits of products depend on the number of BLAS threads
         pairs = zip(samples, numbers, strict=True)
-        found = total(pairs, k * (d + 1), sums_of, collective.fold).reshape(k, d + 1)
+        found = total(pairs, k * (d + 1), sums_of, collective).reshape(k, d + 1)
     return found[:, 0].copy(), found[:, 1:] / found[:, :1]
 
 
@@ -115,7 +115,7 @@ def agent_scatters(
         apart = [away[own] for own in numbers]
         around = [a - means[own] for a, own in zip(samples, numbers, strict=True)]
         between, within = [[weight * (a.T @ a) for a in part] for part in (apart, around)]
-    trace = float(total(within, 1, np.trace, collective.fold)[0]) / n_agents
+    trace = float(total(within, 1, np.trace, collective)[0]) / n_agents
     for own in within:
         own[np.diag_indices(d)] += ridge * trace / d
     pooled = total(within, d * d, np.ravel, collective.fold).reshape(d, d) / n_agents
@@ -211,7 +211,7 @@ class LDASettings(Divided):
             return GEVP(rows[0].T @ rows[0], np.eye(rows[0].shape[1]), self._loaded_rank())
 
         def whole() -> Outline:
-            m, n, beside = self._file().extent()
+            m, n, beside = self._file().extent()[:3]
             return Outline([m], n, more=lambda own: 2 * n * n, made=one, beside=beside)
 
         return on_each_rank(1, lambda agents: self._made(), whole)
@@ -237,11 +237,11 @@ class LDASettings(Divided):
             return SplitGEVP(*parts, rank, ridge).with_units(units)
 
         def numbers() -> int:
-            m, n, _ = self._file().extent()
+            m, n = self._file().extent()[:2]
             return int(m * n)
 
         def made(agents: slice) -> SplitGEVP:
-            m, n, _ = self._file().extent()
+            m, n = self._file().extent()[:2]
             among, rank = Among.evenly(agents, n_agents, n), self._loaded_rank()
             between, within = (random_features(k, among, agents) for k in (rank + 1, m))
             problem = SplitGEVP(between, within, rank, 1.0, among=among)

@@ -49,7 +49,7 @@ class L1PCA(AbsoluteLosses):
     def __init__(
         self, A: AgentArrays, rank: int, *, n_agents: int | None = None, first_agent: int = 0
     ):
-        rows, d = samples("A", A, first_agent)
+        rows, d = samples("A", A, first_agent, sparse=True)
         weights = [-1.0 / len(a) for a in rows]
         super().__init__(rows, weights, Stiefel(d, rank), n_agents, first_agent)
 
@@ -74,6 +74,8 @@ class L1PCASettings(OneView, Centred):
     >>> bool(objective[-1] < objective[0])
     True
     """
+
+    keeps_sparse = True
 
     data: SampleFile = "digits"
     rank: Count = 5

@@ -67,6 +67,8 @@ class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
     True
     """
 
+    _keeps_sparse = True
+
     def __init__(
         self,
         A: AgentArrays,
@@ -75,7 +77,7 @@ class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
         n_agents: int | None = None,
         first_agent: int = 0,
     ):
-        rows, n = samples("A", A, first_agent)
+        rows, n = samples("A", A, first_agent, sparse=True)
         if dictionary is not None and dictionary.shape != (n, n):
             raise ValueError(f"dictionary must have shape ({n}, {n}), got {dictionary.shape}")
         super().__init__(rows, [1.0] * len(rows), Stiefel(n, n), n_agents, first_agent)
@@ -148,6 +150,8 @@ class ODLSettings(OneView):
     >>> bool(objective[-1] < objective[0])
     True
     """
+
+    keeps_sparse = True
 
     dimension: Count = 60
     samples: Count = 4648

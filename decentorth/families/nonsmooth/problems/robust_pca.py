@@ -19,8 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from decentorth.problems.base import Outline
-from decentorth.problems.common.checks import AgentArrays, samples
+from decentorth.problems.common.checks import AgentArrays, Rows, samples
 from decentorth.problems.common.division import Part
+from decentorth.problems.common.sparse_rows import SparseRows
 from decentorth.problems.common.with_term import LiftedLosses, Term, WithTerm
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
@@ -60,6 +61,13 @@ class _Residuals(LiftedLosses):
         """The residual of every sample."""
         squares = products * products
         return np.sqrt(np.maximum(squares[..., -1] - squares[..., :-1].sum(-1), 0.0))
+
+
+def _with_length(a: Rows) -> Rows:
+    """The samples, each with its length as a further entry."""
+    if isinstance(a, SparseRows):
+        return a.with_column(np.sqrt(a.row_squares()))
+    return np.column_stack((a, np.sqrt((a * a).sum(1))))
 
 
 class RobustPCA(WithTerm):
@@ -103,8 +111,8 @@ class RobustPCA(WithTerm):
         n_agents: int | None = None,
         first_agent: int = 0,
     ) -> None:
-        rows, d = samples("A", A, first_agent)
-        lifted = [np.column_stack((a, np.sqrt((a * a).sum(1)))) for a in rows]
+        rows, d = samples("A", A, first_agent, sparse=True)
+        lifted = [_with_length(a) for a in rows]
         weights = [1.0 / len(a) for a in rows]
         smooth = _Residuals(lifted, weights, Stiefel(d, rank), n_agents, first_agent)
         smooth.delta = check("delta", Positive, delta)

@@ -71,7 +71,7 @@ class SparsePCA(WithTerm, SeparateColumns):
         n_agents: int | None = None,
         first_agent: int = 0,
     ) -> None:
-        rows, d = samples("A", A, first_agent)
+        rows, d = samples("A", A, first_agent, sparse=True)
         weights = np.array([-0.5 / len(a) for a in rows])
         smooth = SquaresProblem(rows, None, weights, Stiefel(d, rank), n_agents, first_agent)
         super().__init__(smooth, mu, term=term)
