@@ -18,10 +18,10 @@ that are too large, compressed arrays that would become more than 1 GiB and 100 
 (`topologies.matrix_files`), and everything but regular files.
 
 A ``.npz`` may also be a sparse matrix saved by ``scipy.sparse.save_npz``. Sparse matrices are made
-dense, up to `decentorth.data.arrays.DENSE_LIMIT` per process, unless the reader keeps them sparse
-(`Columns.keep_sparse`). Nothing is unpickled. All values must
-be real and finite (`MatrixFile.observed`: or missing); they are converted to float64, exactly where
-float64 holds them (integers up to 2**53).
+dense, up to `decentorth.data.arrays.DENSE_LIMIT` per process, unless they are to be kept
+(`Columns.keep_sparse`). Nothing is unpickled. All values must be real and finite
+(`MatrixFile.observed`: or missing); they are converted to float64, exactly where float64 holds them
+(integers up to 2**53).
 """
 
 from __future__ import annotations
@@ -291,7 +291,8 @@ class MatrixFile:
 
 def load_matrix(path: PathLike) -> Array:
     """``(m, d)``: the whole matrix at ``path``, see `MatrixFile.matrix`."""
-    return MatrixFile(path).matrix()
+    dense: Array = MatrixFile(path).matrix()
+    return dense
 
 
 def load_labels(path: PathLike) -> Labels:

@@ -304,11 +304,12 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return parts
 
     def _agents(self, name: str, entries: Entries, *, sparse: bool = False) -> list[Any]:
-        """Check all agents' samples together, which may be ``sparse``; sets ``n_features_in_`` and, from data frames,
+        """Check all agents' samples together; sets ``n_features_in_`` and, from data frames,
         ``feature_names_in_``.
 
-        Where a rank gives None for the agents of others, all are checked by their ranks, and None
-        stays in the list. Also sets ``_counts``, the number of samples of each agent.
+        They may be ``sparse``. Where a rank gives None for the agents of others, all are checked by
+        their ranks, and None stays in the list. Also sets ``_counts``, the number of samples of
+        each agent.
         """
         own = entries.own
         mine = entries.given[own]

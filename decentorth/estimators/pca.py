@@ -205,9 +205,9 @@ class PCA(StreamEstimator):
         Parameters
         ----------
         agents
-            X_i, ``(m_i, d)``, of each agent, dense or sparse; with ``split="features"`` ``(m, d_i)``, each agent's
-            features of the same samples, of which the components then have the order. Every sample
-            has the same weight.
+            X_i, ``(m_i, d)``, of each agent, dense or sparse; with ``split="features"`` ``(m,
+            d_i)``, each agent's features of the same samples, of which the components then have the
+            order. Every sample has the same weight.
         W
             As for `solve`.
         split

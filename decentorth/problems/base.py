@@ -519,8 +519,9 @@ class Loadable:
             return [list(zip(every, view, strict=True)) for view in views]
 
         wanted = Wanted(center, scale, missing)
-        kept = {"keep_missing": wanted.fill, "keep_sparse": cls._keeps_sparse}
-        found = Sites(entries, (columns or Columns())._replace(**kept))
+        read = columns or Columns()
+        read = read._replace(keep_missing=wanted.fill, keep_sparse=cls._keeps_sparse)
+        found = Sites(entries, read)
 
         def outline() -> Outline:
             return Outline(found.counts, found.width, beside=found.beside, stored=found.stored)

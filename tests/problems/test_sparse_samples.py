@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ D = 20
 def samples() -> list[Any]:
     """The agents' sparse samples, in several of SciPy's formats."""
     formats = ("csr", "coo", "csc", "lil")
-    kinds = zip(COUNTS, formats, strict=True)
-    return [sparse.random(m, D, 0.15, format=kind, random_state=m) for m, kind in kinds]
+    drawn: list[Any] = [sparse.random(m, D, 0.15, random_state=m) for m in COUNTS]
+    return [a.asformat(kind) for a, kind in zip(drawn, formats, strict=True)]
 
 
 def arrays(given: list[Any]) -> list[Array]:
@@ -44,6 +45,7 @@ PROBLEMS: dict[str, Callable[[Any], Any]] = {
     "SparsePCA": lambda A: problems.SparsePCA(A, 3, 0.1),
     "L1PCA": lambda A: problems.L1PCA(A, 3),
     "RobustPCA": lambda A: problems.RobustPCA(A, 3, 0.5, 0.1),
+    "SparseCCA": lambda A: problems.SparseCCA(A, [2.0 * a for a in A], 3, 0.1),
     "dictionary": problems.OrthogonalDictionaryLearning,
     "subspace": lambda A: problems.RobustSubspaceRecovery(A, 17),
 }
@@ -70,7 +72,7 @@ def test_a_problem_of_sparse_samples_has_the_numbers_of_arrays(name: str, mixed:
     ]
     for constant in ("lipschitz", "lipschitz_value", "weak_convexity"):
         if hasattr(dense, constant):
-            measures.append(lambda p, constant=constant: getattr(p, constant))
+            measures.append(attrgetter(constant))
     if hasattr(dense, "pooled"):
         measures.append(lambda p: p.pooled().gradient(x[:1]))
     if hasattr(dense, "hessian"):
@@ -117,7 +119,8 @@ def test_units_of_sparse_samples_are_those_of_arrays(wanted: Wanted, offset: flo
 
 def test_a_constant_column_is_refused() -> None:
     given = [a.tocsr() for a in samples()]
-    given = [sparse.hstack((a[:, :-1], np.full((a.shape[0], 1), 3.7))) for a in given]
+    full: Any = sparse.csr_array(np.full((max(COUNTS), 1), 3.7))
+    given = [sparse.hstack((a[:, :-1], full[: a.shape[0]])) for a in given]
     with pytest.raises(ValueError, match=r"column 19 .* is constant over all samples"):
         do.solve(problems.PCA.from_sites(given, 2, scale=True), "deepca", "ring")
 
@@ -205,7 +208,7 @@ def test_what_cannot_be_sparse_says_what_to_give() -> None:
 def test_almost_full_matrices_become_arrays() -> None:
     """Where these take less memory: the same bits."""
     full = [np.random.default_rng(m).standard_normal((m, 5)) for m in (8, 9)]
-    one, other = (problems.PCA(A, 2) for A in (full, [sparse.csr_array(a) for a in full]))
+    one, other = problems.PCA(full, 2), problems.PCA([sparse.csr_array(a) for a in full], 2)
     x = np.repeat(one.start(0)[None], 2, axis=0)
     assert np.array_equal(one.gradient(x), other.gradient(x))
 
@@ -238,10 +241,10 @@ def test_files_of_sparse_samples_give_the_run_of_arrays(
     for kind in ("", " sites"):
         one, other = found[f"sparse{kind}"], found[f"dense{kind}"]
         np.testing.assert_allclose(one, other, atol=1e-10)
-    units = {word[2:]: True for word in settings}
-    run = {"iterations": 30, "seed": 0, "W": "ring"}
+    units: dict[str, Any] = {word[2:]: True for word in settings}
     for sites in (parts, "north.npz,south.npz"):
-        result = do.solve(problems.PCA.from_sites(sites, 3, **units), "deepca", **run)
+        problem = problems.PCA.from_sites(sites, 3, **units)
+        result: Any = do.solve(problem, "deepca", "ring", iterations=30, seed=0)
         np.testing.assert_allclose(result.x["south"], found["sparse sites"][1], atol=1e-10)
 
 
@@ -271,7 +274,7 @@ def test_a_value_that_is_not_finite_is_found_in_a_sparse_file(
 
 def test_the_case_of_an_issue() -> None:
     """Two agents on a path, by a method that only multiplies: ARPACK's components."""
-    A = sparse.random(500, 300, 0.05, random_state=0, format="csr")
+    A: Any = sparse.random(500, 300, 0.05, random_state=0).tocsr()
     problem = problems.PCA([A[:250], A[250:]], 3)
     result = do.solve(problem, "deepca", nx.path_graph(2), iterations=1000)
     basis = svds(A, 3, v0=np.ones(300))[2].T

@@ -26,6 +26,7 @@ from decentorth import (
     SPEL,
     UMCM,
     VRJJOBCD,
+    BlockKrylov,
     ConjugateGradients,
     GeneralizedLanding,
     HyperbolicJacobi,
@@ -254,7 +255,7 @@ PAIRWISE = [
 ]
 HYPERBOLIC = [HyperbolicJacobi(), CSDM(), JADMM(), UMCM(), UMCM(optimizer="adagrad"), RGD()]
 METHODS: dict[str, list[Any]] = {
-    "pca": [*PENALISED, *FEASIBLE],
+    "pca": [*PENALISED, *FEASIBLE, BlockKrylov()],
     "procrustes": [Landing(), Landing(**BATCH), RGD(), PLAM(), PCAL(), *SUBGRADIENT],
     "cca": [*GENERALIZED, *COVARIANCES, RGD(covariance="rolling", **BATCH)],
     "rsr": [RSM(), RSSM(blocks=3), RSSM(reorthogonalize=4, **FEW)],

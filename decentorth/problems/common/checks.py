@@ -15,6 +15,8 @@ from .sparse_rows import SparseRows, is_sparse
 
 AgentArrays = Sequence[Array] | Array
 """An array of each agent, as a list or a stack."""
+SparseOrArrays = Sequence[Any] | Array
+"""An array or a sparse matrix of SciPy of each agent, as a list, or a stack of arrays."""
 Rows = Array | SparseRows
 """An agent's samples ``(m_i, d)``, checked."""
 LARGEST = 1e150

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import scipy.linalg
@@ -23,7 +23,7 @@ from ...sets import Stiefel
 from ...settings import Count, NotNegative, Positive, Share
 from ..base import Deferred, Loadable, Outline, stream
 from ..common import division
-from ..common.checks import AgentArrays, samples
+from ..common.checks import SparseOrArrays, samples
 from ..common.division import Centred, OneView, Part
 from ..common.pooled import HERE, symmetric_total, triangle, with_spectrum
 from ..common.pooled import rows as number_of_rows
@@ -97,7 +97,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
 
     def __init__(
         self,
-        A: AgentArrays,
+        A: SparseOrArrays,
         rank: int,
         *,
         weights: Weights = "samples",
@@ -183,8 +183,8 @@ class PCASettings(OneView, Centred):
     ----------
     data
         The name of bundled data (digits), a file with one sample per row (.npy, .npz, .csv,
-        svmlight, Matrix Market or idx; a sparse one stays sparse), or synthetic: Gaussian samples whose pooled singular values
-        are replaced by s_1 gap^(j/2), s_1 being their own largest.
+        svmlight, Matrix Market or idx; a sparse one stays sparse), or synthetic: Gaussian samples
+        whose pooled singular values are replaced by s_1 gap^(j/2), s_1 being their own largest.
     rank
         How many components.
     weighting
@@ -256,7 +256,8 @@ class PCASettings(OneView, Centred):
         source = self._source(1, seed)
 
         def build() -> SplitPCA:
-            (whole,) = self._prepared(source.read(slice(0, 1))[0], HERE)
+            read: list[Any] = self._prepared(source.read(slice(0, 1))[0], HERE)
+            (whole,) = read
             if isinstance(whole, SparseRows):
                 whole = whole.dense()
             return SplitPCA(by_features(whole, n_agents), self.rank).with_units(source.units)
