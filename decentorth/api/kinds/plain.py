@@ -83,6 +83,8 @@ class Run(Shown):
     def __init__(self, arguments: AnySetup) -> None:
         self.arguments, self.comm, self.algorithm = arguments, arguments.comm, arguments.method
         check_data(arguments.problem, connect(arguments.comm, self._silence))
+        if arguments.secure:
+            capabilities.check_secure(self.algorithm, arguments.problem.n_agents)
         self.network = self._network()
         capabilities.check_network(self.algorithm, self.network)
         capabilities.check_agents(self.network, arguments.problem.n_agents)
@@ -194,6 +196,11 @@ class Run(Shown):
     def _same(self, what: str, *values: object) -> None:
         """Check that every rank was given the same, by what it prints as (but for addresses)."""
         self.collective.same(what, hashlib.sha256(printed(values).encode()).digest())
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What to know about this kind of run before its results are used."""
+        return ()
 
     def _watch(self, computing: float) -> None:
         self.collective.communicator.watch(self._silence, computing)
