@@ -6,7 +6,7 @@ sends is uniformly random for all who lack one of its keys, and the masks cancel
 is the secure aggregation of Bonawitz et al. (CCS 2017) without its dropouts.
 
 Messages are float64, in which sums of 64 integers below 2^47 are exact. A number becomes two of
-them, or four in a sum that is made once: the digits of 40 bits of x / 2^e, where e is common to an
+them, or five in a sum that is made once: the digits of 40 bits of x / 2^e, where e is common to an
 array. The agents find e by masked sums, too: every agent states which sizes its numbers reach, and
 a statement is a random number in place of a zero.
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,7 @@ BITS = 40
 DIGITS = 2
 """The masked numbers for a number: with a size of 16 digits and the margin at least 58 binary
 digits of the largest number."""
-DIGITS_ONCE = 4
+DIGITS_ONCE = 5
 """The masked numbers for a number of a sum that is made once, whose columns may have any units."""
 STEP = 16
 """The binary digits between two sizes."""
@@ -57,7 +58,8 @@ class Masks:
     Attributes
     ----------
     sizes
-        By the width of an array, the size for which its numbers are cut; the same for all agents.
+        By the widths of the arrays of a sum, the sizes for which their numbers are cut; the same
+        for all agents.
 
     Raises
     ------
@@ -73,7 +75,7 @@ class Masks:
             )
         except ImportError:
             raise ImportError("secure sums need cryptography: pip install cryptography") from None
-        self.sizes: dict[int, int] = {}
+        self.sizes: dict[tuple[int, ...], list[int]] = {}
         first = agents.start
         own = {agent: X25519PrivateKey.generate() for agent in range(first, agents.stop)}
         pieces = np.zeros((len(own), n_agents, 8))
@@ -99,27 +101,42 @@ class Masks:
         The same bits on all agents. A number that is not finite makes the whole sum NaN. The sizes
         of a sum that is made ``once`` are not kept.
         """
-        widths = [array.shape[1] for array in arrays]
+        widths = tuple([array.shape[1] for array in arrays])
         sizes = {} if once else self.sizes
         digits = DIGITS_ONCE if once else DIGITS
         values = np.concatenate(arrays, axis=1)
         while True:
-            if not sizes.keys() >= {*widths}:
+            if widths not in sizes:
                 agreed = self._agree(arrays, add)
                 if agreed is None:
                     return np.full(sum(widths), np.nan)
-                for width in {*widths}:
-                    found = [size for size, own in zip(agreed, widths, strict=True) if own == width]
-                    sizes[width] = max(found)
-            tops = np.array([LEAST + STEP * sizes[width] + MARGIN for width in widths])
+                sizes[widths] = agreed
+            tops = LEAST + STEP * np.array(sizes[widths]) + MARGIN
             exponents = BITS - 1 - np.repeat(tops, widths)
             integers, beyond = _cut(values, exponents, digits)
             drawn = np.where(beyond, _random(beyond.shape), 0)
             found = self._sum(np.concatenate((integers, drawn[:, None]), axis=1), add)
             if not found[-1]:
                 return _joined(found[:-1], exponents, digits)
-            for width in {*widths}:
-                del sizes[width]
+            del sizes[widths]
+
+    def remembered(self) -> Array:
+        """``(1, k, 3)``: the sizes, for a checkpoint: a row for each array of each kind of sum,
+        with the number of the kind, the width and the size."""
+        rows = [
+            (kind, width, size)
+            for kind, (widths, sizes) in enumerate(self.sizes.items())
+            for width, size in zip(widths, sizes, strict=True)
+        ]
+        return np.array(rows, dtype=np.float64).reshape(1, len(rows), 3)
+
+    def remember(self, sizes: Array) -> None:
+        """Continue with the sizes of `remembered`."""
+        kinds, widths, found = sizes[0].astype(np.int64).T
+        self.sizes = {
+            tuple(widths[kinds == kind].tolist()): found[kinds == kind].tolist()
+            for kind in np.unique(kinds)
+        }
 
     def _agree(self, arrays: Sequence[Array], add: Add) -> list[int] | None:
         """The largest size of each array over all agents; None if a number is not finite.
@@ -152,7 +169,7 @@ class Masks:
         return signed
 
 
-def _stream(secret: bytes, about: bytes):
+def _stream(secret: bytes, about: bytes) -> Any:
     """The stream of two partners, who know ``secret``; ``about`` are their public keys."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
     from cryptography.hazmat.primitives.hashes import SHA256

@@ -310,7 +310,7 @@ class Network(Shown):
         """
         if self.masks is None:
             return {}
-        return {"sizes": np.array([*self.masks.sizes.items()]).reshape(1, -1, 2)}
+        return {"sizes": self.masks.remembered()}
 
     def restore(self, rounds: int, messages: int, bytes: int, in_flight: InFlight) -> None:
         """Continue from the counts and the messages in transit of a checkpoint.
@@ -323,7 +323,7 @@ class Network(Shown):
                 f"this network delivers every message in its round, so it cannot hold {held}"
             )
         if self.masks is not None:
-            self.masks.sizes = dict(in_flight["sizes"][0].tolist())
+            self.masks.remember(in_flight["sizes"])
         self.rounds, self.messages, self.bytes = rounds, messages, bytes
 
     def without(

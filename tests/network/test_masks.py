@@ -157,4 +157,4 @@ def test_all_that_is_said_of_sizes_is_the_largest_of_all() -> None:
     assert (said[70:] == 0.0).all()
     assert len(np.unique(said[:70])) == 70
     assert network.masks is not None
-    assert network.masks.sizes == {1: 70}
+    assert network.masks.sizes == {(1,): [70]}
