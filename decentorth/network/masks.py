@@ -180,7 +180,7 @@ def _stream(secret: bytes, about: bytes) -> Any:
 
 
 def _random(shape: tuple[int, ...]) -> Index:
-    """Integers of 46 bits that nobody can predict; one of 2^46 is 0."""
+    """Unpredictable integers of 46 bits; one of 2^46 is 0."""
     size = int(np.prod(shape))
     drawn = np.frombuffer(os.urandom(8 * size), np.int64) & np.int64(MASK >> np.uint64(1))
     return drawn.reshape(shape)

@@ -199,7 +199,7 @@ class Run(Shown):
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """What to know about this kind of run before its results are used."""
+        """Notes on what this kind of run does not do."""
         return ()
 
     def _watch(self, computing: float) -> None:
