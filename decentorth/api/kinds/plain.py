@@ -163,6 +163,11 @@ class Run(Shown):
 
     def _complete(self, own: Problem[Any]) -> None:
         """Compute what needs the data of all agents, and the answer where it is wanted."""
+        if self.arguments.answer and self._private and splits_features(own):
+            raise ValueError(
+                "answer would show every site the features of all: leave it out; certify tells "
+                "how good a result is"
+            )
         pool = self._pool()
         own.prepare(pool)
         if self._answered and isinstance(own, Answered):
