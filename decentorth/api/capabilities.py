@@ -224,15 +224,23 @@ def check_sums(name: str, network: Network, arrives: bool) -> None:
         )
 
 
-def check_secure(algorithm: Method, n_agents: int) -> None:
-    """Raise ValueError unless secure sums hide what the method sends."""
+def check_secure(algorithm: Method, n_agents: int, hides: bool) -> None:
+    """Raise ValueError unless secure sums hide all that the method sends.
+
+    ``hides`` is True for sums on the host of which every message arrives.
+    """
     if n_agents == 1:
         raise ValueError("secure hides the terms of several agents, and this run has one")
-    if algorithm.network != "single-agent":
+    if algorithm.network != "single-agent" and not Declared.of(algorithm).only_sums:
         raise ValueError(
             f"secure is for methods by exact sums, and {type(algorithm).__name__} sends points to "
             "neighbours: take direct, block_krylov, lbfgs, conjugate_gradients or another method "
-            "for one agent, or leave secure out"
+            "for one agent (lobpcg for split features), or leave secure out"
+        )
+    if not hides:
+        raise ValueError(
+            "secure sums are made on the host, and need every message: leave device and channel "
+            "out, or secure"
         )
     if n_agents > MOST_AGENTS:
         raise ValueError(

@@ -150,6 +150,23 @@ def test_nothing_but_keys_and_masked_sums_leaves_a_site(name: str, method: str) 
         assert np.abs(secure.x - clear.x).max() < 3e-13 * np.abs(clear.x).max()
 
 
+def test_products_with_features_of_a_site_are_masked_too(tmp_path: Path) -> None:
+    """LOBPCG and its certificate, by exact sums alone: without masks a leaf shows D_i x_i."""
+    names = [str(tmp_path / f"{name}.npy") for name in "abc"]
+    for name, part in zip(names, np.split(np.vstack(tables()), 3, axis=1), strict=True):
+        np.save(name, part)
+    problem = do.problems.PCASettings(data=",".join(names), rank=2, scale=True).features(3, 0)
+    given: dict[str, Any] = {"iterations": 15, "stopping": do.stopping.GradientNorm(1e-9)}
+    clear, secure = (
+        do.solve(problem, "lobpcg", "path", secure=one, **given) for one in (False, True)
+    )
+    assert secure.row.iteration == clear.row.iteration
+    found = [do.certify(one)[0] for one in (clear, secure)]
+    assert np.abs(found[1].x - found[0].x).max() < 1e-9
+    kinds = {row.quantity for row in found[1].sent()}
+    assert kinds == {"public keys", "masked sums over the tree", "masked rows of the history"}
+
+
 def test_columns_of_very_different_units_keep_their_digits() -> None:
     """A column in units of 1e-9 beside one of 1e9: squares that differ by 36 digits."""
     units = 10.0 ** np.array([9.0, 0.0, -9.0, 3.0, -3.0, 0.0])
@@ -204,13 +221,18 @@ def test_a_run_that_diverges_ends_as_by_clear_sums() -> None:
          "take direct, block_krylov, lbfgs"),
         ("lbfgs", 65, "secure sums are for at most 64 agents, as each has a mask with every other "
          "one; this run has 65"),
+        ("lobpcg", 5, "LOBPCG needs SplitFeatures of its problem"),
         ("lbfgs", 1, "secure hides the terms of several agents, and this run has one"),
     ],
 )  # fmt: skip
 def test_what_masks_cannot_hide_is_refused(method: str, n: int, words: str) -> None:
     problem = do.problems.PCA([tables()[0]] * n, 2)
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises((ValueError, TypeError), match=words):
         do.solve(problem, method, "ring" if n > 1 else None, secure=True, iterations=1)
+    if n == 5:
+        for more in ({"channel": "loss:p=0.1"}, {"device": "cpu"}):
+            with pytest.raises(ValueError, match="sums are made on the host, and need every"):
+                do.solve(problem, "lbfgs", "ring", secure=True, **more)
 
 
 def test_factors_of_all_samples_are_refused() -> None:

@@ -84,8 +84,11 @@ class Run(Shown):
         self.arguments, self.comm, self.algorithm = arguments, arguments.comm, arguments.method
         check_data(arguments.problem, connect(arguments.comm, self._silence))
         if arguments.secure:
-            capabilities.check_secure(self.algorithm, arguments.problem.n_agents)
+            hides = arguments.device is None and arguments.channel is None
+            capabilities.check_secure(self.algorithm, arguments.problem.n_agents, hides)
         self.network = self._network()
+        if arguments.secure:
+            self.network.mask_sums()
         capabilities.check_network(self.algorithm, self.network)
         capabilities.check_agents(self.network, arguments.problem.n_agents)
         self.numbers: Index = np.arange(self.network.n_agents)
@@ -204,8 +207,19 @@ class Run(Shown):
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """Notes on what this kind of run does not do."""
-        return ()
+        """Notes on what secure sums do not hide in this run."""
+        found = []
+        ranks, agents = self.network.communicator.size, self.network.n_agents
+        if self.arguments.secure and ranks == 1:
+            found.append("secure protects nothing here: all agents are in one process")
+        elif self.arguments.secure and ranks < agents:
+            found.append("secure does not protect agents of the same rank from each other")
+        if self.arguments.secure and agents == 2:
+            found.append(
+                "secure hides nothing between two agents: each computes the other's terms from "
+                "the totals"
+            )
+        return tuple(found)
 
     def _watch(self, computing: float) -> None:
         self.collective.communicator.watch(self._silence, computing)

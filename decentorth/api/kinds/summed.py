@@ -49,24 +49,7 @@ class Summed(Run):
             )
         network = super()._network()
         capabilities.check_sums(name, network, arrives=given.channel is None)
-        if given.secure:
-            network.mask_sums()
         return network
-
-    @property
-    def cautions(self) -> tuple[str, ...]:
-        found = []
-        ranks, agents = self.network.communicator.size, self.network.n_agents
-        if self.arguments.secure and ranks == 1:
-            found.append("secure protects nothing here: all agents are in one process")
-        elif self.arguments.secure and ranks < agents:
-            found.append("secure does not protect agents of the same rank from each other")
-        if self.arguments.secure and agents == 2:
-            found.append(
-                "secure hides nothing between two agents: each computes the other's terms from "
-                "the totals"
-            )
-        return tuple(found)
 
     def _pool(self) -> AgentCollective:
         """The sums of the set-up are counted, too."""
