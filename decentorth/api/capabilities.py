@@ -16,6 +16,7 @@ import numpy as np
 from .. import protocols
 from ..network import Network
 from ..network.masks import MOST_AGENTS
+from ..numerics.definite import SINGULAR
 from ..protocols import Array, ConstraintSet, Declared, Landing, Problem, Projection, SplitFeatures
 from ..registry import algorithms
 from ..running.metrics import composite, nonsmooth, projects, splits_features
@@ -185,7 +186,7 @@ def _flat(constraint: object, x0: Array) -> bool:
         change = constraint.project(moved[None]) - point
     if np.isfinite(change).all():
         return bool(np.abs(change).max() > 0.01 * np.abs(point).max())
-    return bool(np.linalg.matrix_rank(x0) < x0.shape[-1])
+    return bool(np.linalg.matrix_rank(x0, rtol=SINGULAR) < x0.shape[-1])
 
 
 def _trapped(constraint: Any, x0: Array, eps: float) -> bool:

@@ -20,15 +20,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-import topologies
-
 from .. import registry
 from ..api import Result, forms, solve
 from ..api.certificate import certify
+from ..api.same import check_facts
 from ..data.sites import naming, sites_of
 from ..network import connect, even_bounds
 from ..network.collective import AgentCollective
 from ..problems import Deferred
+from ..problems.base import holders
 from ..problems.common.checks import is_matrix, matrices, same_columns, same_names
 from ..problems.common.pooled import Missing, Wanted
 from ..problems.features.split import SplitPencil, same_samples
@@ -46,13 +46,6 @@ Directions = Array | None
 """The directions ``(r, d)`` of the last fit, from which a run starts; None for a random start."""
 Build = Callable[[slice, Collective], Any]
 """The problem of a rank's agents, made once."""
-
-
-def adds(W: Any, n_agents: int) -> bool:
-    """True if agents of this network can add exactly along a tree: it stays, with edges both
-    ways."""
-    weights, _ = forms.network(W, n_agents, 0)
-    return not isinstance(weights, topologies.DirectedWeights | topologies.WeightSequence)
 
 
 class Entries(NamedTuple):
@@ -147,7 +140,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         method = self.algorithm
         if method == "auto":
             method = "lobpcg" if features else self._alone if n_agents == 1 else self._together
-            if self._adding and n_agents > 1 and not features and adds(W, n_agents):
+            if self._adding and n_agents > 1 and not features and forms.adds(W, n_agents):
                 method = self._adding
         if isinstance(method, str):
             entry, own = registry.algorithms.get(method), {"step_size": self.step_size}
@@ -191,10 +184,12 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """
         check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
         alone = W is None
-        stopping = self._rule()
+        stopping, sites, private = self._rule(), (), False
+        if not alone:
+            sites, private = self.sites_, self._private
 
         result = solve(
-            Deferred(n_agents, self._started(build, last)),
+            Deferred(n_agents, self._started(build, last), sites=sites, private=private),
             method or self._method(n_agents, features, W),
             W,
             iterations=self.max_iter,
@@ -261,11 +256,11 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         split: Any = result.problem
         return split.joined(result.x, result.collective), result
 
-    def _entries(self, agents: object, pairs: bool = False) -> Entries:
+    def _entries(self, agents: object, pairs: bool = False, **arguments: object) -> Entries:
         """The entry of each agent, which may be None for the agents of other ranks; sets
         ``sites_``.
 
-        A single entry, an array or with ``pairs`` a tuple of two, is that of this rank, where each
+        All ranks must have equal parameters and ``arguments``. A single entry, an array or with ``pairs`` a tuple of two, is that of this rank, where each
         of several ranks has one agent.
         """
         communicator, first = connect(), agents
@@ -276,9 +271,18 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             agents = [agents if rank == communicator.rank else None for rank in range(size)]
         named, self.sites_ = sites_of(agents)
         given = [entry for _, entry in named]
-        collective = AgentCollective(communicator, even_bounds(len(given), size))
-        own, partial = slice(0, len(given)), b"1" if any(entry is None for entry in given) else b"0"
-        if b"1" in collective.everyone(partial):
+        settings = {**self.get_params(deep=False), **arguments}
+        settings.pop("verbose")  # rank 0 alone prints
+        about = {f"the argument {name}": value for name, value in settings.items()}
+        about |= {"the number of agents": len(given), "the names of the sites": self.sites_}
+        check_facts(communicator, about)
+        partial = b"1" if any(entry is None for entry in given) else b"0"
+        self._private = b"1" in communicator.allgather_bytes(partial)
+        bounds = even_bounds(len(given), size)
+        collective, own = AgentCollective(communicator, bounds), slice(0, len(given))
+        if self._private:
+            words = holders(len(given), self.sites_)
+            collective = AgentCollective(communicator, bounds, holders=words)
             own = collective.own
         entries = Entries(given, own, collective, self.sites_)
         with entries.together():
@@ -303,6 +307,10 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         entries.collective.same(f"the number of rows of {name}", str(len(parts[0])).encode())
         return parts
 
+    def _sized(self, name: str, X: Array) -> Array:
+        """Samples in one place, checked for entries whose squares are no numbers."""
+        return matrices(name, [X], missing=self._wanted.fill)[0]
+
     def _agents(self, name: str, entries: Entries, *, sparse: bool = False) -> list[Any]:
         """Check all agents' samples together; sets ``n_features_in_`` and, from data frames,
         ``feature_names_in_``.
@@ -312,12 +320,11 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         each agent.
         """
         own = entries.own
-        mine = entries.given[own]
+        mine = same_names(name, entries.given[own], own.start, entries.collective)
         checked: list[Any] = [None] * len(entries.given)
         with entries.together():
             checked[own] = matrices(name, mine, own.start, missing=self._wanted.fill, sparse=sparse)
             same_columns(name, checked[own], own.start)
-            same_names(name, mine, own.start)
             validate_data(self, mine[0], skip_check_array=True)
         entries.collective.same(
             f"the columns of {name}", repr((self.n_features_in_, self._names)).encode()

@@ -49,11 +49,25 @@ class RunningCovariance(NamedTuple):
     def joined(self, rows: Array) -> RunningCovariance:
         """The state after further samples, ``(b, d)``."""
         count = self.samples + len(rows)
-        share, gap = len(rows) / count, rows.mean(axis=0) - self.mean
-        around = rows - (self.mean + gap)
+        around, own = pooled.centred(rows)
+        share, gap = len(rows) / count, (own.mean - self.mean) + own.rest
         before = (1.0 - share) * (self.covariance + share * np.outer(gap, gap))
         covariance = before + around.T @ around / count
         return RunningCovariance(count, self.mean + share * gap, covariance)
+
+
+class RootCovariance(NamedTuple):
+    """The number and the mean ``(d,)`` of samples fewer than d, and a root R, ``(d, k)``, of their
+    covariance R R^T."""
+
+    samples: int
+    mean: Array
+    root: Array
+
+    def joined(self, rows: Array) -> RunningCovariance:
+        """`RunningCovariance.joined`."""
+        formed = RunningCovariance(self.samples, self.mean, self.root @ self.root.T)
+        return formed.joined(rows)
 
 
 class SeenSamples(NamedTuple):
@@ -98,8 +112,10 @@ class StreamEstimator(ComponentEstimator, ABC):
         agents, W
             As for `fit_agents`; the agents are those of the last call.
         """
-        entries = self._entries(agents)
-        batches, before, d = self._agents("X", entries), self._streams, self.n_features_in_
+        before = self._streams
+        seen = before and before.counts
+        entries = self._entries(agents, W=W, seen=seen)
+        batches, d = self._agents("X", entries), self.n_features_in_
         if before is None:
             empty = [RunningCovariance.empty(d)] * len(batches[entries.collective.own])
             before = SeenSamples([0] * len(batches), empty)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -86,10 +86,17 @@ class TreeCollective(AgentCollective):
     add
         From arrays of the agents' numbers, ``(n_local, k)`` each, to their sums, side by side:
         by default `Network.total`; `Network.column_sums` before a run, on networks of every kind.
+    holders
+        All agents in words, as for `AgentCollective`.
     """
 
-    def __init__(self, network: Network, add: Callable[..., Array] | None = None) -> None:
-        super().__init__(network.communicator, network.bounds, network.column_sums)
+    def __init__(
+        self,
+        network: Network,
+        add: Callable[..., Array] | None = None,
+        holders: Sequence[str] = (),
+    ) -> None:
+        super().__init__(network.communicator, network.bounds, network.column_sums, holders=holders)
         self._add = add or (lambda *xs: np.concatenate([total[0] for total in network.total(*xs)]))
         self._masked = network.masks is not None
 

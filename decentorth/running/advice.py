@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..numerics.devices import is_on_device, on_host
-from ..protocols import Array, Declared, Landing, Observed, Row, Smooth, Stop
-from ..stopping import Rule
+from ..protocols import Array, Declared, Divided, Landing, Observed, Row, Smooth, Stop
+from ..stopping import AGREED, Rule
 from .checkpoint import Snapshot
 from .history import History
 from .metrics import projects, splits_features
@@ -34,11 +34,16 @@ rise."""
 _STATIONARY = 1e-10
 """The change of the objective over a move as long as x0, relative to its value, up to which x0 is
 stationary."""
+_MOVED = 1e-10
+"""The largest change of an entry, relative to the norm of the start, up to which points have not
+moved: mixing and projections round in each iteration."""
 _SOLVED = 1e-6
 """The share of the first gradient norm up to which a run that stands still has solved its
 problem."""
 _ROWS = 3
 """The fewest equal rows at the end by which points are said to stand still."""
+_UNSETTLED = 1e-2
+"""The feasibility above which safe steps leave points off the set, if it holds for half a run."""
 _SETTLED = 1e-3
 """The share of the first gradient norm below which square points are near a critical one; also a
 clear change of the objective."""
@@ -48,7 +53,10 @@ def concluded(
     parts: Parts, rule: Rule | None, stop: Stop, state: Observed, row: Row, history: History
 ) -> Stop:
     """The end, with the tolerances that were missed, and what else keeps its points from being an
-    answer."""
+    answer.
+
+    ``rule`` is compared with the first row already.
+    """
     if stop.status in ("diverged", "left_safe_region", "unbounded"):
         return stop
     first = history.rows[0]
@@ -56,10 +64,11 @@ def concluded(
         return end
     unmet = ""
     if rule is not None and not stop.converged:
-        unmet = ", ".join(rule.since(first).missed(row))
+        unmet = ", ".join(rule.missed(row))
     ended = ": ".join(filter(None, [stop.message, unmet]))
     grown, component = _objective(parts, state, row, first), _component(parts, state, row, first)
-    found = [ended, _still(parts, state, history), grown, component]
+    notes = _apart(parts, row), _off(parts, state, history), _still(parts, state, history)
+    found = [ended, *notes, grown, component]
     return stop._replace(message="; ".join(filter(None, found)))
 
 
@@ -76,6 +85,33 @@ def warn_of_objective(
     if parts.collective.rank == 0:
         found = f"at iteration {state.k} (the mean is {objective})"
         log.warning("the objective%s is not finite %s; the run continues", whose, found)
+
+
+def _apart(parts: Parts, row: Row) -> str | None:
+    """The words about the agents of a method that does not bring them together."""
+    apart = row.values.get("consensus_error", 0.0) / (parts.problem.n_agents * parts.size)
+    if Declared.of(parts.algorithm).agrees or not apart > AGREED:
+        return None
+    return (
+        f"{type(parts.algorithm).__name__} does not agree exactly: its agents are {apart:.2g} "
+        "apart, relative to their points, and come closer with smaller steps only"
+    )
+
+
+def _off(parts: Parts, state: Observed, history: History) -> str | None:
+    """The words about safe steps with which points stay in the safety region, but off the set."""
+    rows = [one for one in history.rows if 2 * one.iteration >= history.rows[-1].iteration]
+    if not Declared.of(parts.algorithm).safe or len(rows) < _ROWS:
+        return None
+    least = min(one.values.get("feasibility", 0.0) for one in rows)
+    if not least > _UNSETTLED:
+        return None
+    shorter = 0.25 * parts.collective.max(float(state.step_size.max()))
+    return (
+        f"safe steps keep the points within {Declared.of(parts.algorithm).eps:g} of the set, but "
+        f"they have not come nearer than {least:.2g} since iteration {rows[0].iteration}: try "
+        f"step size {shorter:.2g}"
+    )
 
 
 def _whose(parts: Parts, state: Observed) -> str:
@@ -96,8 +132,13 @@ def _still(parts: Parts, state: Observed, history: History) -> str | None:
         return "x0 is stationary: a solution, or a saddle point, which another x0 would avoid"
     moving = [row.iteration for row in rows if not _same(row, last)]
     away = parts.collective.max(float(np.abs(on_host(state.x) - parts.start).max()))
-    if last.iteration > first.iteration and not moving and away == 0.0:
-        return "the points have not moved from x0: try another x0 or a smaller step size"
+    if last.iteration > first.iteration and not moving and away <= _MOVED * parts.size:
+        other = "a smaller step size"
+        if _reach(parts, state, first) <= _MOVED * parts.size:
+            other = "a larger step size"
+            if not _number(Declared.of(parts.algorithm).first_step):
+                other = "data in other units"
+        return f"the points have not moved from x0: try another x0 or {other}"
     norm = last.values.get("gradient_norm")
     if norm is None or norm <= _SOLVED * first.values["gradient_norm"]:
         return None
@@ -109,13 +150,21 @@ def _still(parts: Parts, state: Observed, history: History) -> str | None:
     )
 
 
+def _reach(parts: Parts, state: Observed, first: Row) -> float:
+    """The length of a step along the gradient at the start; infinity where it is not known."""
+    if "step_size" not in state._fields:
+        return math.inf
+    return parts.collective.max(float(state.step_size.max())) * first.values.get(
+        "gradient_norm", math.inf
+    )
+
+
 def _gain(parts: Parts, row: Row) -> float:
     """The change of the objective, to first order, over a move as long as the start; infinity where
     the gradient is not known."""
-    long = parts.collective.max(float(np.linalg.norm(parts.start)))
     if "objective" not in row.values:
         return math.inf
-    return row.values.get("gradient_norm", math.inf) * (long or 1.0)
+    return row.values.get("gradient_norm", math.inf) * parts.size
 
 
 def _same(row: Row, last: Row) -> bool:
@@ -160,7 +209,7 @@ def _objective(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
 
 def _component(parts: Parts, state: Observed, row: Row, first: Row) -> str | None:
     """The words about solved square points whose determinant has the wrong sign, which no small
-    step changes.
+    step changes; of a product, about the part with the most to gain.
 
     At a critical x a reflection x (I - 2 v v^T) changes a linear objective by -2 v^T sym(x^T G) v,
     G its gradient: least for the last eigenvector. Where it is lower, there is a better point on
@@ -168,8 +217,10 @@ def _component(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
     """
     problem: Any = parts.problem
     constraint: Any = problem.constraint
-    square = len(problem.shape) == 2 and problem.shape[0] == problem.shape[1]
-    if not square or not _can_project(problem) or is_on_device(state.x) or parts.by_messages:
+    if not _can_project(problem) or is_on_device(state.x) or parts.by_messages:
+        return None
+    shapes = [one.shape for one in _matrices(constraint, parts.start)]
+    if not any(map(_square, shapes)):
         return None
     if not {"objective", "gradient_norm"} <= {*row.values}:
         return None
@@ -177,20 +228,48 @@ def _component(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
         return None
     total, slope = parts.collective.sum(state.x, problem.gradient(state.x))
     point = constraint.project(total[None] / problem.n_agents)[0]
-    v = np.linalg.eigh(point.T @ slope + slope.T @ point)[1][:, -1:]
-    mirrored = point - 2.0 * (point @ v) @ v.T
-    far = problem.constraint.feasibility(mirrored[None])[0]
-    if not far <= _SETTLED or _sign(point) * _sign(mirrored) >= 0.0:
+    place, v = _reflection(_matrices(constraint, point), _matrices(constraint, slope))
+    mirrored = point.copy()
+    begun, own, reflected = (
+        _matrices(constraint, one)[place] for one in (parts.start, point, mirrored)
+    )
+    reflected -= 2.0 * (own @ v) @ v.T
+    far = constraint.feasibility(mirrored[None])[0]
+    if not far <= _SETTLED or _sign(own) * _sign(reflected) >= 0.0 or _sign(own) != _sign(begun):
         return None
     there = problem.value(np.repeat(mirrored[None], len(state.x), axis=0))
     (values,) = parts.collective.sum(there[:, None])
-    own, other, sign = row.values["objective"], float(values[0]) / problem.n_agents, _sign(point)
-    if sign != _sign(parts.start) or not other < own - _SETTLED * abs(own):
+    here, other, sign = row.values["objective"], float(values[0]) / problem.n_agents, _sign(own)
+    if not other < here - _SETTLED * abs(here):
         return None
+    if len(shapes) == 1:
+        which, column = "the points have", "one column"
+    else:
+        which, column = f"part {place} of the points has", f"one column of part {place}"
     return (
-        f"the points have determinant {sign:+.0f}, as x0, and one with {-sign:+.0f} has the "
-        f"objective {other:.6g} in place of {own:.6g}: start again from x0 with one column negated"
+        f"{which} determinant {sign:+.0f}, as x0, and one with {-sign:+.0f} has the objective "
+        f"{other:.6g} in place of {here:.6g}: start again from x0 with {column} negated"
     )
+
+
+def _matrices(constraint: object, point: Array) -> list[Array]:
+    """The matrices of a point, as views: one for each part of a product."""
+    return constraint.split(point) if isinstance(constraint, Divided) else [point]
+
+
+def _square(shape: tuple[int, ...]) -> bool:
+    return len(shape) == 2 and shape[0] == shape[1]
+
+
+def _reflection(points: list[Array], slopes: list[Array]) -> tuple[int, Array]:
+    """The square matrix whose reflection lowers a linear objective most, and its vector v."""
+    best, place, v = -math.inf, 0, np.empty((0, 1))
+    for number, (point, slope) in enumerate(zip(points, slopes, strict=True)):
+        if _square(point.shape):
+            gains, vectors = np.linalg.eigh(point.T @ slope + slope.T @ point)
+            if gains[-1] > best:
+                best, place, v = gains[-1], number, vectors[:, -1:]
+    return place, v
 
 
 def _sign(point: Array) -> float:

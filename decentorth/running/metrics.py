@@ -151,6 +151,14 @@ MEASURES = (
 """All standard measures, in the order of the columns."""
 
 
+def measures(problem: object) -> list[str]:
+    """The names of the measures that apply to a problem."""
+    found = [one.name for one in MEASURES if one.applies is None or one.applies(problem)]
+    if isinstance(problem, protocols.Evaluated):
+        found += problem.evaluations
+    return found
+
+
 Terms = tuple[dict[str, Array], Array]
 """Terms of sums over the agents by name, and the agents' feasibility."""
 
@@ -328,7 +336,8 @@ def largest_angles(x: Array, y: Array) -> Array:
     if finite.any():
         basis, spans = np.linalg.qr(y)[0], np.linalg.qr(x[finite])[0]
         inside = basis.T @ spans
-        cosines = np.linalg.svd(inside, compute_uv=False)[:, -1]
+        # the bits of NumPy's arctan2 of strided arrays depend on where they lie in memory
+        cosines = np.ascontiguousarray(np.linalg.svd(inside, compute_uv=False)[:, -1])
         sines = np.linalg.norm(spans - basis @ inside, 2, axis=(1, 2))
         angles[finite] = np.arctan2(sines, cosines)
     return angles

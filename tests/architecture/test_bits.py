@@ -248,11 +248,6 @@ ALLOWED = {
         "any",
     ): "the diagonal of E, which all agents share",
     (
-        "decentorth/problems/features/split.py",
-        "SplitPencil._blocks_inverted",
-        "LinAlgError",
-    ): "validation: ends the run",
-    (
         "decentorth/families/j_orthogonal/sets/j_orthogonal.py",
         "JOrthogonal.retract",
         "LinAlgError",
@@ -262,11 +257,6 @@ ALLOWED = {
         "SplitPencil._starts",
         "accumulate",
     ): "numbers of features",
-    (
-        "decentorth/problems/features/split.py",
-        "SplitPencil.prepare",
-        "LinAlgError",
-    ): "validation: ends the run",
     (
         "decentorth/problems/features/split.py",
         "SplitPencil.error",

@@ -111,6 +111,14 @@ def test_logarithmic_limits_hold_everything_positive_and_the_guide_has_slope_min
     assert not any(map(guides, plot_histories({"a": run}, x="log").axes))
 
 
+def test_the_top_of_a_curve_is_its_start() -> None:
+    run = history(1.0)
+    run["gradient_norm"][0], run["local_gradient_sum"][0] = 2e4, 4e4
+    assert plot_histories({"a": run}).axes[0].get_ylim()[1] > 4e4
+    run["gradient_norm"][0] = np.inf
+    assert plot_histories({"a": run}).axes[0].get_ylim()[1] > 4e4
+
+
 def guides(axes: Axes) -> list[Any]:
     return [line for line in axes.lines if line.get_gid() == "guide"]
 

@@ -317,6 +317,10 @@ CASES: dict[str, Case] = {
     "growing": Case(
         procrustes, UNEVEN, (50, 20), random_graph, do.DRFGT(step_size="growing"), iterations=75
     ),
+    "accelerated": Case(procrustes, UNEVEN, (50, 20), ring, do.DRFGT(order="accelerated")),
+    "accelerated-safe": Case(
+        pca, UNEVEN, (50, 20), ring, do.DRFGT(order="accelerated", step_size=1e3, safe=True)
+    ),
     "fewer-cuts": Case(pca, (6,) * 40, (20, 3), two_clusters, placement="fewer-cuts"),
     "stops": Case(
         pca,

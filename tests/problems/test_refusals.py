@@ -34,7 +34,7 @@ def spoiled(value: float, rows: int = 3) -> Array:
 
 
 def named(letters: str) -> Any:
-    return pd.DataFrame(np.ones((3, 2)), columns=list(letters))
+    return pd.DataFrame(np.ones((3, len(letters))), columns=list(letters))
 
 
 def observed() -> list[Array]:
@@ -69,6 +69,10 @@ SAMPLES: tuple[Entry, ...] = (
         "A of agent 1 must be at most 1e+150 in size, as squares are",
     ),
     (
+        lambda: of.PCA([ROWS[0], 1e-160 * ROWS[0]], 2),
+        "A of agent 1 must have an entry of at least 1e-150 in size, as squares are computed",
+    ),
+    (
         lambda: of.Procrustes(
             ROWS,
             [np.ones((2, 3)), np.array([[1, 1, 1], [1, -np.inf, 1]])],
@@ -86,12 +90,19 @@ SAMPLES: tuple[Entry, ...] = (
         "A of agent 1 has masked entries",
     ),
     (
-        lambda: of.PCA([named("ab"), named("ba")], 1),
-        "A of agent 1 has other columns than that of agent 0 (another order, or some twice): give",
+        lambda: of.PCA([named("ab"), named("ac")], 1),
+        "A of agent 1 lacks the column 'b', which an earlier agent has: give all agents the same",
     ),
-    (lambda: of.PCA([named("ab"), named("ac")], 1), "(only agent 1 has c; only agent 0 has b)"),
     (
-        lambda: of.PCA([named("ab"), named("ab").assign(name="x", kind="y")], 1),
+        lambda: of.PCA([named("ab"), named("ab").assign(c=1.0)], 1),
+        "A of agent 1 has a column 'c', which an earlier agent lacks: leave it out",
+    ),
+    (
+        lambda: of.PCA([named("ab"), named("aab")], 1),
+        "A of agent 1 or an earlier agent has 'a' twice: leave one",
+    ),
+    (
+        lambda: of.PCA([named("ab").assign(name="x", kind="y")] * 2, 1),
         "text or other values in name, kind",
     ),
     (
@@ -140,7 +151,7 @@ SAMPLES: tuple[Entry, ...] = (
     ),
     (
         lambda: of.PCA(ROWS, 2).error(np.eye(4)[:, :2]),
-        "the optimum is not known yet: prepare() computes it",
+        "the optimum is not known yet: find_answer() computes it",
     ),
     (lambda: of.PCASettings(data="synthetic", dimension=4).problem(10, 0), "got d = 4 and r = 5"),
     (
@@ -239,6 +250,12 @@ SAMPLES: tuple[Entry, ...] = (
     ),
     (lambda: of.SparsePCA(FEW, 2, -1.0), "mu must be finite and not negative, got -1.0"),
     (lambda: of.WithTerm(of.PCA(FEW, 2), 0.1, term=cast(Any, "l2")), "term must be"),
+    (
+        lambda: of.WithTerm(of.SparsePCA(FEW, 2, 0.5), 0.1),
+        "smooth must be a differentiable problem, such as PCA, got SparsePCA: give its part "
+        "without a term, and all terms as one",
+    ),
+    (lambda: of.WithTerm(of.L1PCA(FEW, 2), 0.1), "such as PCA, got L1PCA"),
     (lambda: of.RobustPCA(FEW, 2, 0.0), "delta must be"),
     (lambda: of.SparseCCA(FEW, FEW[:-1], 2, 0.1), "equally many samples"),
 )
@@ -280,7 +297,7 @@ PENCILS: tuple[Entry, ...] = (
         "views must be the columns of each view, 7 in all, got 8, -1",
     ),
     (lambda: built(of.LDASettings(rank=10).problem(1, 0)), "got rank 10"),
-    (lambda: built(of.LDASettings(ridge=0.0).problem(1, 0)), "add a ridge"),
+    (lambda: built(of.LDASettings(ridge=0.0).problem(1, 0)), "directions: give ridge=1e-2"),
     (lambda: of.GEVP(A + np.triu(np.ones_like(A)), B, 3), "give (A + A.T) / 2"),
     (lambda: of.GEVP(A, A, 3), "B must be positive definite; its smallest eigenvalue is -"),
     (lambda: of.GEVP(A, B, 13), "p = 13"),
@@ -297,7 +314,7 @@ PENCILS: tuple[Entry, ...] = (
         lambda: of.PooledGEVP([A, A], [B, np.eye(5)], 2),
         "B of agent 1 has order 5, that of agent 0 has 12",
     ),
-    (lambda: of.GEVP(A, B, 3).error(np.eye(12)[:, :3]), "the optimum is not known: prepare()"),
+    (lambda: of.GEVP(A, B, 3).error(np.eye(12)[:, :3]), "the optimum is not known: find_answer()"),
     (lambda: of.GEVPSettings(matrix_a="A.npy"), "matrix_a and matrix_b go together"),
     (
         lambda: of.GEVPSettings(rank=11, dimension=10),

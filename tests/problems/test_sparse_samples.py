@@ -3,6 +3,7 @@ common units, from files and at estimators; never made dense."""
 
 from __future__ import annotations
 
+import gzip
 import tracemalloc
 from collections.abc import Callable
 from operator import attrgetter
@@ -12,12 +13,15 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.io
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, svds
+from sklearn.datasets import dump_svmlight_file
 
 import decentorth as do
 from decentorth import estimators, problems
 from decentorth.commands.run.command import main
+from decentorth.data import Columns, MatrixFile
 from decentorth.problems.common.pooled import HERE, Wanted, in_units, normalized, triangle
 from decentorth.problems.common.sparse_rows import SparseRows
 from decentorth.protocols import Array
@@ -258,6 +262,41 @@ def test_sizes_of_sparse_files_are_those_of_their_entries(
     assert main([*words, "--agents", "4"]) == 0
     (memory,) = (line for line in capsys.readouterr().out.splitlines() if "in all" in line)
     assert "data 1.8" in memory
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.mtx", "a.mtx.gz", "a.mat", "a.svmlight"])
+def test_every_sparse_format_may_stay_sparse(name: str, tmp_path: Path) -> None:
+    """Its size is known from the header where there is one: 1.5 numbers for an entry."""
+    A: Any = table(40, 30, 0.2)
+    path = tmp_path / name
+    match name:
+        case "a.npz":
+            sparse.save_npz(path, A)
+        case "a.mat":
+            scipy.io.savemat(path, {"A": sparse.csc_matrix(A)})
+        case "a.svmlight":
+            dump_svmlight_file(sparse.csr_matrix(A), np.zeros(40), str(path))
+        case _:
+            scipy.io.mmwrite(tmp_path / "a.mtx", A)
+            packed = gzip.compress((tmp_path / "a.mtx").read_bytes())
+            (tmp_path / "a.mtx.gz").write_bytes(packed)
+    file = MatrixFile(path, Columns(keep_sparse=True))
+    extent = file.extent()
+    assert (extent.rows, extent.columns, extent.stored) == (40, 30, 1.5 * A.nnz / 40)
+    rows = file.rows([7, 3, 3])
+    assert isinstance(rows, sparse.csr_array)
+    np.testing.assert_allclose(rows.toarray(), A[[7, 3, 3]].toarray(), rtol=1e-15)
+    assert isinstance(MatrixFile(path).rows([7]), np.ndarray)
+
+
+def test_an_archive_of_another_shape_is_refused(tmp_path: Path) -> None:
+    """Before its entries are read."""
+    path = tmp_path / "x.npz"
+    sparse.save_npz(path, table(40, 30, 0.2))
+    parts = dict(np.load(path))
+    np.savez(path, **parts | {"shape": np.array([40, 30, 1])})
+    with pytest.raises(ValueError, match="its shape must be two numbers"):
+        MatrixFile(path).extent()
 
 
 def test_a_value_that_is_not_finite_is_found_in_a_sparse_file(

@@ -453,7 +453,12 @@ FIXED: Any = {"step_size": 0.01, "penalty": 1.0}
 @pytest.mark.parametrize(
     ("method", "mixing", "quantities", "more"),
     [
-        ("drfgt", "ring", {"x", "tracker", "averages"}, {}),
+        (
+            do.DRFGT(order="combine-then-adapt"),
+            "ring",
+            {"x", "tracker", "averages"},
+            {},
+        ),
         ("deepca", "ring", {"tracker"}, {}),
         (
             "drfgt",

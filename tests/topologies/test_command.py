@@ -311,5 +311,5 @@ def test_names_on_the_page_exist() -> None:
         assert topologies.sequence_from_name(name).n == (
             20 if "4x5" in name else 16 if "16" in name else 10
         )
-    rules = re.findall(r"`weights_from_name.*?`: (.*?), each also", TEXT, re.S)[0]
+    rules = re.findall(r"names another rule: (.*?), each also", TEXT, re.S)[0]
     assert {*re.findall(r"`([a-z-]+)`", rules)} <= {*topologies.available_weights()}

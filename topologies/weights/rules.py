@@ -148,41 +148,35 @@ def weights_from_name(graph: Graph, name: str = "auto", self_weight: float = 0.8
     ----------
     graph : networkx.Graph or sparse adjacency matrix
     name : str
-        A rule's name; ``auto`` is ``uniform`` on a regular graph and ``metropolis`` on any other.
+        A rule's name; ``auto`` is ``metropolis``.
     self_weight : float
         The own weight, used by ``uniform`` only.
     """
     edges = adjacency(graph)
-    resolved = _resolve(edges, name)
+    resolved = resolve_weights_name(name)
     rule = resolved.removeprefix(_LAZY)
     build = inspect.unwrap(RULES[rule])
     W = build(edges, self_weight) if rule == "uniform" else build(edges)
     return check_weights(W) if rule == resolved else lazy(W)
 
 
-def resolve_weights_name(graph: Graph, name: str = "auto") -> str:
-    """The rule that `weights_from_name` follows on this graph: the name with ``auto`` replaced by
-    its choice.
+def resolve_weights_name(name: str = "auto") -> str:
+    """The rule that `weights_from_name` follows: the name, with ``metropolis`` for ``auto``.
 
-    Raises ValueError if the name is unknown; for the graph errors as `check_graph`.
+    Raises ValueError if the name is unknown.
     """
-    return _resolve(adjacency(graph), name)
+    asked = name.strip().lower().replace("_", "-")
+    known = available_weights()
+    if asked not in known:
+        hint = suggestion(asked, known) or ";"
+        raise ValueError(f"unknown weights {name!r}{hint} known weights: {', '.join(known)}")
+    return asked.replace("auto", "metropolis")
 
 
 def available_weights() -> tuple[str, ...]:
     """The names that `weights_from_name` knows."""
     rules = ("auto", *RULES)
     return (*rules, *(_LAZY + rule for rule in rules))
-
-
-def _resolve(edges: Weights, name: str) -> str:
-    asked = name.strip().lower().replace("_", "-")
-    known = available_weights()
-    if asked not in known:
-        hint = suggestion(asked, known) or ";"
-        raise ValueError(f"unknown weights {name!r}{hint} known weights: {', '.join(known)}")
-    degrees = np.diff(edges.indptr)
-    return asked.replace("auto", "uniform" if degrees.min() == degrees.max() else "metropolis")
 
 
 _RULES: tuple[Callable[..., Weights], ...] = (

@@ -43,11 +43,10 @@ from ...running.checkpoint import (
     Losses,
     Resumed,
     identity,
-    printed,
     resume,
 )
 from ...running.local_stopping import Agreement
-from ...running.metrics import splits_features
+from ...running.metrics import measures, splits_features
 from ...running.options import Options
 from ...running.parts import Method, Parts
 from ...running.rank_loss_rewind import Rewind
@@ -56,6 +55,7 @@ from .. import capabilities, forms
 from ..arguments import AnySetup
 from ..losses import Loss
 from ..result import Result
+from ..same import check_arguments, check_facts
 from ..sizes import check_data, check_points
 
 
@@ -97,12 +97,13 @@ class Run(Shown):
         self.collective = self._collective()
         self._watch(math.inf)
         self.collective.same("W", self.network.digest())
-        self._same("the problem, the algorithm, the seed and the channel", *arguments.same)
         self.decide()
         self._check_method()
         self.streams = CounterStreams(arguments.seed, self.network.agents)
         with one_thread():
             self.problem = self._prepared()
+            measured = {"the problem's measures": measures(self.problem)}
+            check_facts(self.collective.communicator, measured)
             check_points(self.problem, self.collective, self.network.n_local)
             with self.collective.together():
                 self.start: Array = forms.start(arguments.x0, self.problem, arguments.seed)
@@ -123,9 +124,16 @@ class Run(Shown):
 
     def _collective(self) -> AgentCollective:
         """The sums over all agents, for metrics and files."""
+        network = self.network
         return AgentCollective(
-            self.network.communicator, self.network.bounds, self.network.column_sums
+            network.communicator, network.bounds, network.column_sums, holders=self._holders
         )
+
+    @property
+    def _holders(self) -> Sequence[str]:
+        """The agents in words, for the errors of others about their samples."""
+        problem: object = self.arguments.problem
+        return problem.holders if isinstance(problem, Deferred) else ()
 
     def decide(self) -> None:
         """Choose, by the network's design, what the algorithm leaves to it."""
@@ -192,7 +200,7 @@ class Run(Shown):
         """The sums over all agents with which the problem is built: of the samples of sites along
         the edges of the network, counted."""
         if self._private:
-            return TreeCollective(self.network, self.network.column_sums)
+            return TreeCollective(self.network, self.network.column_sums, self._holders)
         return self.collective
 
     def _check_problem(self, problem: Problem[object]) -> None:
@@ -200,10 +208,6 @@ class Run(Shown):
 
     def _place(self) -> None:
         """Bring the problem to where the iterations are made."""
-
-    def _same(self, what: str, *values: object) -> None:
-        """Check that every rank was given the same, by what it prints as (but for addresses)."""
-        self.collective.same(what, hashlib.sha256(printed(values).encode()).digest())
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -275,8 +279,7 @@ class Run(Shown):
     def solve(self, options: Options) -> Result:
         """Iterate to the end."""
         options = self._options(options)
-        for what, values in options.shared.items():
-            self._same(what, *values)
+        check_arguments(self.collective.communicator, options, Options)
         resumed = self.resume(options.resume)
         if resumed is None:
             capabilities.check_met(self.problem, options.rule, self.start)

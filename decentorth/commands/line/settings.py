@@ -79,8 +79,7 @@ class CaseSettings(Drawn):
         The graph with its parameters, as "erdos_renyi:p=0.4" or "torus:5x4". push_pull takes
         directed graphs, as "directed_ring:chords=3" or "digraph:edges.txt".
     weights : str
-        The rule for the mixing matrix W. auto: equal weights on regular graphs, otherwise
-        Metropolis weights.
+        The rule for the mixing matrix W; auto: Metropolis weights.
     self_weight : float
         W_ii of uniform weights; by default 0.8.
     weights_file : str

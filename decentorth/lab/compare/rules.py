@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -143,6 +144,8 @@ class Rules(Settings):
         rule = _STOPPING[self.metric](smallest)
         if self.consensus_factor is not None:
             rule &= Consensus(self.consensus_factor * smallest)
+        elif self.metric != "objective":
+            rule &= Consensus(sys.float_info.max)  # the agents need not agree
         if self.feasibility is not None:
             rule &= Feasibility(self.feasibility)
         if self.time_limit is not None:

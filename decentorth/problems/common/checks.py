@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...protocols import Array
+from topologies.words import suggestion
+
+from ...protocols import Array, Collective
+from .here import HERE
 from .sparse_rows import SparseRows, is_sparse
 
 AgentArrays = Sequence[Array] | Array
@@ -21,6 +24,8 @@ Rows = Array | SparseRows
 """An agent's samples ``(m_i, d)``, checked."""
 LARGEST = 1e150
 """The largest allowed entry of data: sums of millions of its squares are finite."""
+SMALLEST = 1e-150
+"""The smallest allowed size of data that are not 0: its square does not vanish."""
 
 
 def is_masked(value: object) -> bool:
@@ -46,8 +51,9 @@ def matrices(
 
     Entries are finite, or NaN if they may be ``missing``. Matrices of SciPy that may be ``sparse``
     become `SparseRows`, unless they take less memory as arrays. Raises ValueError or TypeError for
-    a matrix that is not 2-D, is empty, or has entries that are not finite real numbers or exceed
-    `LARGEST`. The message names the agent, and the first bad row and column.
+    a matrix that is not 2-D, is empty, has entries that are not finite real numbers or exceed
+    `LARGEST`, or has none of at least `SMALLEST` beside 0. The message names the agent, and the
+    first bad row and column.
     """
     shape, must = _shape(values), "a list with one matrix for each agent, or a stack of them"
     if len(shape) == 2 and is_sparse(values):
@@ -76,9 +82,8 @@ def matrices(
         raise ValueError(f"{name} must hold at least one agent's matrix, got none")
     if _passes(values, 3):  # a stack, checked once
         return list(values)
-    check = partial(_matrix, missing=missing, sparse=sparse)
     return [
-        value if _passes(value, 2) else check(f"{name} of agent {agent}", value)
+        value if _passes(value, 2) else _matrix(f"{name} of agent {agent}", value, missing, sparse)
         for agent, value in enumerate(values, first_agent)
     ]
 
@@ -89,7 +94,7 @@ def _passes(value: Any, dimensions: int) -> bool:
         return False
     # NaN, infinities and large entries make the sum of squares large, or no number
     filled = value.flags.c_contiguous and value.size > 0
-    return bool(filled and np.vdot(value, value) <= LARGEST**2)
+    return bool(filled and SMALLEST**2 <= np.vdot(value, value) <= LARGEST**2)
 
 
 def _matrix(name: str, value: object, missing: bool, sparse: bool) -> Rows:
@@ -109,7 +114,9 @@ def _matrix(name: str, value: object, missing: bool, sparse: bool) -> Rows:
     array = np.ascontiguousarray(raw, dtype=np.float64)
     if array.ndim != 2 or array.size == 0:
         raise ValueError(f"{name} must be a non-empty matrix, got shape {array.shape}")
-    if not np.vdot(array, array) <= LARGEST**2 and (bad := _bad(array, missing)).any():
+    if SMALLEST**2 <= np.vdot(array, array) <= LARGEST**2:
+        return array
+    if (bad := _bad(array, missing)).any():
         row, column = np.argwhere(bad)[0].tolist()
         must, entry = "be finite", array[row, column]
         if np.isfinite(entry):
@@ -122,6 +129,12 @@ def _matrix(name: str, value: object, missing: bool, sparse: bool) -> Rows:
             repair = f": frame.{frame.drop}() leaves out their rows" * bool(np.isnan(entry))
         raise ValueError(
             f"{name} must {must}; {place} is {entry} ({int(bad.sum())} such entries){repair}"
+        )
+    size = float(np.abs(np.nan_to_num(array)).max((-2, -1)))
+    if 0.0 < size < SMALLEST:
+        raise ValueError(
+            f"{name} must have an entry of at least {SMALLEST:g} in size, as squares are computed, "
+            f"and its largest is {size:g}: multiply all by one number"
         )
     return array
 
@@ -192,33 +205,56 @@ def same_columns(name: str, values: Sequence[Rows], first_agent: int = 0) -> int
     return int(columns)
 
 
-def same_names(name: str, values: Any, first_agent: int = 0) -> None:
-    """Raise ValueError for the first of the agents' data frames whose columns are not those of the
-    first one, in the same order."""
-    frames = [
-        (agent, frame.columns)
-        for agent, value in enumerate(values, first_agent)
-        if type(value) is not np.ndarray and (frame := _Frame.of(value))
-    ]
-    for agent, names in frames:
-        first, known = frames[0]
-        if names == known:
-            continue
-        lists = ((agent, {*names} - {*known}), (first, {*known} - {*names}))
-        only = [f"only agent {one} has {', '.join(sorted(own)):.200}" for one, own in lists if own]
-        how = "; ".join(only) or "another order, or some twice"
-        raise ValueError(
-            f"{name} of agent {agent} has other columns than that of agent {first} ({how}): give "
-            "frame[frames[0].columns] for each frame"
-        )
+def same_names(name: str, values: Any, first_agent: int = 0, collective: Collective = HERE) -> Any:
+    """Return the agents' samples, where data frames have the columns of the first one of all
+    agents, joined by name; called by all ranks.
+
+    Raises ValueError for a name without a partner, with the nearest one.
+    """
+    if not isinstance(values, list | tuple):
+        return values
+    others = (value for value in values if type(value) is not np.ndarray)
+    own = [frame.columns for frame in map(_Frame.of, others) if frame][:1]
+    every = collective.everyone(json.dumps(own).encode())
+    known = next((columns for one in every for columns in json.loads(one)), [])
+    with collective.together():
+        given = enumerate(values, first_agent)
+        return [_in_order(f"{name} of agent {agent}", one, known) for agent, one in given]
+
+
+def _in_order(name: str, value: Any, known: Sequence[str]) -> Any:
+    """A frame with its columns in this order; other values as they are."""
+    frame = None if type(value) is np.ndarray else _Frame.of(value)
+    if frame is None or frame.columns == known:
+        return value
+    own = frame.columns
+    for column in known:
+        if column not in own:
+            near = suggestion(column, {*own} - {*known}) or ":"
+            raise ValueError(
+                f"{name} lacks the column {column!r}, which an earlier agent has{near} give all "
+                "agents the same columns"
+            )
+    for column in own:
+        if column not in known:
+            raise ValueError(
+                f"{name} has a column {column!r}, which an earlier agent lacks: leave it out"
+            )
+        if own.count(column) + known.count(column) > 2:
+            raise ValueError(
+                f"columns are joined by name, and {name} or an earlier agent has {column!r} twice: "
+                "leave one"
+            )
+    return value[[value.columns[own.index(column)] for column in known]]
 
 
 def samples(
     name: str, values: object, first_agent: int = 0, *, sparse: bool = False
 ) -> tuple[list[Any], int]:
     """The `matrices` of the agents' samples, a row each, and their common number of columns."""
-    rows = matrices(name, values, first_agent, sparse=sparse)
-    same_names(name, values, first_agent)
+    matrices(name, values, first_agent, sparse=sparse)
+    named = same_names(name, values, first_agent)
+    rows = matrices(name, named, first_agent, sparse=sparse)
     return rows, same_columns(name, rows, first_agent)
 
 

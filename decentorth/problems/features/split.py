@@ -32,6 +32,7 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse import issparse
 
+from ...numerics.definite import is_definite
 from ...numerics.ordered_sums import sums
 from ...numerics.threads import one_thread
 from ...protocols import Array, Collective, Index, Observed
@@ -188,12 +189,11 @@ class SplitPencil(AgentProblem[Euclidean]):
         else:
             scaled = weighed / self.ridge.transpose(0, 2, 1)
             blocks = scaled @ weighed.transpose(0, 2, 1) + np.eye(k)
-        try:
-            return np.linalg.inv(blocks).astype(np.float64, copy=False)
-        except np.linalg.LinAlgError:
+        if not all(map(is_definite, blocks)):
             raise ValueError(
                 "an agent's own features depend on each other: give a ridge, or drop some"
-            ) from None
+            )
+        return np.linalg.inv(blocks).astype(np.float64, copy=False)
 
     def _take(self, local: Selection) -> None:
         for name in ("features", "ridge", "_columns", "_views", "_inverses"):
@@ -250,13 +250,12 @@ class SplitPencil(AgentProblem[Euclidean]):
         with one_thread():
             objective = columns.T @ (self._scale * columns[self._partner])
             constraint = columns.T @ (self._counted * columns) + np.diag(ridge)
-            try:
-                found = scipy.linalg.eigh(objective, constraint, subset_by_index=[d - r, d - 1])
-            except np.linalg.LinAlgError:
+            if not is_definite(constraint):
                 raise ValueError(
                     "B of the constraint is singular: give a larger ridge, or drop dependent "
                     "features"
-                ) from None
+                )
+            found = scipy.linalg.eigh(objective, constraint, subset_by_index=[d - r, d - 1])
         self.optimum, self.error_name = np.ascontiguousarray(found[1]), "principal_angle"
 
     def error(self, whole: Array) -> float:

@@ -49,14 +49,14 @@ def subspace_distance(x: Array, basis: Array) -> float:
     """min over orthogonal R of ||x - basis R||_F for orthonormal ``(d, r)`` matrices, accurate also
     where it is tiny.
 
-    From the principal angles t_k: sqrt(sum_k 4 sin(t_k / 2)^2), each angle from its sine and its
-    cosine.
+    From the principal angles t_k: sqrt(sum_k 4 sin(t_k / 2)^2). With s = h sin t and c = h cos t
+    each term is 2 s^2 / (h (h + c)).
     """
     product = basis.T @ x
     cosines = np.linalg.svd(product, compute_uv=False)
     sines = np.linalg.svd(x - basis @ product, compute_uv=False)[::-1]
-    half = np.sin(0.5 * np.arctan2(sines, cosines))
-    return float(2.0 * np.sqrt((half * half).sum()))
+    lengths = np.sqrt(sines * sines + cosines * cosines)
+    return float(np.sqrt((2.0 * sines * sines / (lengths * (lengths + cosines))).sum()))
 
 
 class PCA(SquaresProblem[Stiefel], Loadable):

@@ -71,7 +71,7 @@ def test_a_comparison_is_that_of_the_programming_interface(made: Path) -> None:
     assert {path.name for path in made.iterdir()} == FILES
     settings = ProcrustesSettings(dimension=5, rank=2, rows=4)
     rules = Rules(trials=2, iterations=200, tolerances=(1.0, 1e-1), tune=True, grid=3, tune_seeds=1)
-    W = tp.uniform_weights(tp.ring(4), 0.8)
+    W = tp.metropolis_weights(tp.ring(4))
     found = compare(
         lambda seed: settings.problem(4, seed), BOTH[1], W, rules, networks=("wan", "lan")
     )

@@ -95,6 +95,17 @@ def test_the_least_median_of_each_column_is_bold(found: Comparison, form: Any, b
             assert [bold in parts[column] for parts in section] == expected
 
 
+def test_a_row_with_failed_trials_is_not_bold(found: Comparison) -> None:
+    sure, fast, _ = found.entries
+    broken = {name: column[:1] for name, column in fast.traces[0].history.items()}
+    failed = replace(fast.traces[0], history=broken, status="diverged")
+    one = replace(found, entries=(sure, replace(fast, traces=(failed, *fast.traces[1:]))))
+    rows = [parts for at, parts in cells(one, "markdown") if at == 1.0]
+    assert [parts[2] for parts in rows] == ["3/3", "2/3"]
+    assert all("**" in cell for cell in rows[0][3:])
+    assert not any("**" in cell for cell in rows[1][3:])
+
+
 def test_csv_reads_back_bit_for_bit_with_every_tolerance(found: Comparison) -> None:
     rows = list(csv.DictReader(io.StringIO(found.table("csv"))))
     assert len(rows) == len(found.lines) == len(LABELS) * 3

@@ -25,7 +25,14 @@ from numpy.typing import NDArray
 from decentorth.numerics.threads import one_thread
 from decentorth.problems.base import Deferred, Outline, on_each_rank
 from decentorth.problems.common.division import Divided, Division, SampleFile, placed
-from decentorth.problems.common.pooled import HERE, Units, in_units, total
+from decentorth.problems.common.pooled import (
+    HERE,
+    Units,
+    Wanted,
+    in_units,
+    symmetric_total,
+    total,
+)
 from decentorth.problems.features.own_files import among, check_alike, features_of
 from decentorth.problems.features.split import (
     Among,
@@ -51,6 +58,7 @@ def scatters(samples: Array, classes: Classes) -> tuple[Array, Array]:
     """The scatters S_b and S_w, each ``(n, n)``, of the samples ``(N, n)`` with class labels
     ``(N,)`` of any kind."""
     n_samples, n = samples.shape
+    samples = samples - samples.mean(axis=-2)  # far from 0 class means would lose digits
     mean = samples.mean(axis=-2)
     between, within = np.zeros((n, n)), np.zeros((n, n))
     for label in np.unique(classes):
@@ -66,7 +74,8 @@ def scatters(samples: Array, classes: Classes) -> tuple[Array, Array]:
 def scatter_factors(samples: Array, classes: Classes) -> tuple[Array, Array]:
     """Y, ``(classes, n)``, and Z, ``(N, n)``, with S_b = Y^T Y and S_w = Z^T Z: each column is of
     one feature alone."""
-    mean, away, around = samples.mean(axis=-2), [], samples.copy()
+    around = samples - samples.mean(axis=-2)  # far from 0 class means would lose digits
+    samples, mean, away = around.copy(), around.mean(axis=-2), []
     for label in np.unique(classes):
         own = classes == label
         centre = samples[own].mean(axis=-2)
@@ -116,10 +125,10 @@ def agent_scatters(
         apart = [away[own] for own in numbers]
         around = [a - means[own] for a, own in zip(samples, numbers, strict=True)]
         between, within = [[weight * (a.T @ a) for a in part] for part in (apart, around)]
-    trace = float(total(within, 1, np.trace, collective)[0]) / n_agents
-    for own in within:
-        own[np.diag_indices(d)] += ridge * trace / d
-    pooled = total(within, d * d, np.ravel, collective).reshape(d, d) / n_agents
+    pooled = symmetric_total(within, d, np.asarray, collective) / n_agents
+    added = ridge * np.trace(pooled) / d
+    for own in (*within, pooled):
+        own[np.diag_indices(d)] += added
     check_within(pooled, np.abs(means).max(-2))
     return between, within
 
@@ -185,20 +194,20 @@ class LDASettings(Divided):
 
             def build(agents: slice, collective: Collective) -> PooledGEVP:
                 (samples,) = source.read(agents, collective)
-                with collective.together():
-                    classes = self._classes(source, agents)
-                known = _known(classes, collective)
+                samples = self._about_zero(samples, collective)
+                classes, known = self._agreed(source, agents, collective)
                 with collective.together():
                     rank = self._directions(len(known))
                     numbers = [np.searchsorted(known, own) for own in classes]
                 moments = class_means(samples, numbers, len(known), collective)
                 pair = agent_scatters(samples, numbers, moments, self.ridge, n_agents, collective)
-                return PooledGEVP(*pair, rank, **placed(n_agents, agents, collective))
+                problem = PooledGEVP(*pair, rank, **placed(n_agents, agents, collective))
+                problem.classes = counted(known, moments[0])
+                return problem
 
             def stand_in(rows: list[Array], agents: slice, collective: Collective) -> PooledGEVP:
-                with collective.together():
-                    classes = [] if self.rank else self._classes(source, agents)
-                rank = self.rank or len(_known(classes, collective)) - 1
+                rank = self.rank or len(self._agreed(source, agents, collective)[1]) - 1
+                rows = self._about_zero(rows, collective)
                 pair = [a.T @ a for a in rows], [np.eye(a.shape[1]) for a in rows]
                 return PooledGEVP(*pair, rank, **placed(n_agents, agents, collective))
 
@@ -217,14 +226,34 @@ class LDASettings(Divided):
 
         return on_each_rank(1, lambda agents: self._made(), whole)
 
+    def _agreed(
+        self, source: Division, agents: slice, collective: Collective
+    ) -> tuple[list[Classes], Classes]:
+        """The classes of the samples of each agent in ``agents``, and the different classes of all
+        agents, in order."""
+        from decentorth.data.labels import agreed
+
+        with collective.together():
+            written = self._classes(source, agents)
+        classes = agreed(written, collective.everyone)
+        return classes, _known(classes, collective)
+
+    def _about_zero(self, samples: list[Array], collective: Collective) -> list[Array]:
+        """The samples minus their mean, far from 0 of which class means would lose digits; scaled
+        samples have none."""
+        if self.wanted.scale:
+            return samples
+        return in_units(samples, collective, Wanted(center=True))[0]
+
     def _classes(self, source: Division, agents: slice) -> list[Classes]:
-        """The classes of the samples of each agent in ``agents``."""
+        """The classes of the samples of each agent in ``agents``; those of sites as they are
+        written."""
         if not source.sites:
             every = self._labels(self._file())
             return [every[part] for part in source.parts[agents]]
         if self.labels is not None:
             raise ValueError("labels are of one file, not of sites: give label_column='NAME'")
-        return [self._labels(self._file(file)) for file in source.files[0][agents]]
+        return [self._labels(self._file(file), True) for file in source.files[0][agents]]
 
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features of all samples: those of their own files, each
@@ -237,7 +266,9 @@ class LDASettings(Divided):
             away, around = scatter_factors(samples, classes)
             ridge = self.ridge * float((around * around).sum()) / samples.shape[1]
             parts = by_features(away, n_agents), by_features(around, n_agents)
-            return SplitGEVP(*parts, rank, ridge).with_units(units)
+            problem = SplitGEVP(*parts, rank, ridge).with_units(units)
+            problem.classes = counted(*np.unique(classes, return_counts=True))
+            return problem
 
         def numbers() -> int:
             m, n = self._file().extent()[:2]
@@ -293,11 +324,13 @@ class LDASettings(Divided):
         (samples,), units = in_units(every, HERE, self.wanted, names)
         return samples, classes, rank, units
 
-    def _labels(self, source: Any) -> Classes:
-        """The classes of a file's samples."""
+    def _labels(self, source: Any, written: bool = False) -> Classes:
+        """The classes of a file's samples, as they are ``written`` or typed."""
         from decentorth.data import load_labels
 
-        classes = source.labels if self.labels is None else load_labels(self.labels)
+        classes = source.written if written else source.labels
+        if self.labels is not None:
+            classes = load_labels(self.labels)
         if classes is None:
             raise ValueError(f"{source.name} brings no labels: give labels, or label_column")
         if len(classes) != source.shape[0]:
@@ -320,7 +353,14 @@ class LDASettings(Divided):
         n = len(within)
         whole = within + self.ridge * (np.trace(within) / n) * np.eye(n)
         check_within(whole, np.abs(samples).max(-2))
-        return GEVP(between, whole, rank).with_units(units)
+        problem = GEVP(between, whole, rank).with_units(units)
+        problem.classes = counted(*np.unique(classes, return_counts=True))
+        return problem
+
+
+def counted(known: Classes, counts: Array) -> dict[str, int]:
+    """The number of samples of each class, by its name."""
+    return {str(name): int(count) for name, count in zip(known, counts, strict=True)}
 
 
 def _known(classes: Sequence[Classes], collective: Collective) -> Classes:
