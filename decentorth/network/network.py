@@ -317,7 +317,7 @@ class Network(Shown):
 
         Raises ValueError if the messages do not match `in_flight`.
         """
-        if in_flight.keys() != self.in_flight().keys():
+        if in_flight.keys() != Network.in_flight(self).keys():
             held = ", ".join(in_flight)
             raise ValueError(
                 f"this network delivers every message in its round, so it cannot hold {held}"
