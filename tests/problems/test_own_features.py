@@ -163,7 +163,7 @@ def test_sums_of_bits_tell_how_many_keys_differ() -> None:
          "site c has 56 rows, and site a has 60: give both the same samples"),
         (range(M), {}, {"key": "who"}, "site a (a.csv) lacks the column 'who'"),
         (range(M), {}, {"exclude": ("kind", "age")}, "no site has the column 'age'"),
-        (range(M), {}, {"columns": ("c0", "c3"), "exclude": ()}, "site c (c.csv) has no column"),
+        (range(M), {}, {"columns": ("c0", "c3"), "exclude": ()}, "site c (c.csv) lacks columns of samples"),
         (range(M), {}, {"drop_missing": True}, "drop_missing leaves out rows that other sites"),
     ],
 )  # fmt: skip

@@ -176,8 +176,8 @@ class Run(Shown):
         """Compute what needs the data of all agents, and the answer where it is wanted."""
         if self.arguments.answer and self._private and splits_features(own):
             raise ValueError(
-                "answer would show every site the features of all: leave it out; certify tells "
-                "how good a result is"
+                "answer would show every site the features of all: leave it out; certify gives "
+                "bounds on the error of a result"
             )
         pool = self._pool()
         own.prepare(pool)

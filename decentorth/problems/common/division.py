@@ -409,8 +409,8 @@ class Division(SampleSource):
     def _refuse_key(self) -> None:
         if self.settings.key is not None:
             raise ValueError(
-                "key matches the rows of files with features of the same samples: give a file for "
-                "each site and --split features, or exclude the column"
+                "key matches the rows of files with features of the same samples: split features, "
+                "with a file for each site, or exclude the column"
             )
 
     def open(self, agents: slice, collective: Collective) -> None:

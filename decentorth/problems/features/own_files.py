@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective, Index
 from ..common.division import Division
 from ..common.pooled import HERE, Wanted, in_units
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ...data.sites import SiteTable
 
 _SIGNS = 512
-"""The bits of a key's hash: their sums tell the number of different keys to 6 percent."""
+"""The bits of a key's hash: their sums give the number of different keys to 6 percent."""
 
 
 class Features(NamedTuple):
@@ -126,7 +127,7 @@ def _read(
     out = {*wanted.exclude, *wanted.labels, key}
     own = tuple(name for name in wanted.samples or known if name in known and name not in out)
     if not own:
-        raise ValueError(f"{one.site} has no column of samples among those that are chosen")
+        raise ValueError(f"{one.site} lacks columns of samples: choose others, or leave it out")
     columns = wanted._replace(samples=own, exclude=())
     rows = one.read(columns)
     labels = MatrixFile(file, columns).labels if wanted.labels else None
@@ -161,20 +162,20 @@ def _check_keys(
     """Raise ValueError unless all sites have the same keys, each in order.
 
     Sites show each other one hash of all their keys. Where these differ they show how many keys
-    have each bit of their hashes, which tells how many keys differ, and not which.
+    have each bit of their hashes, which shows how many keys differ, and not which.
     """
     digests = [hashlib.sha256(json.dumps(own.tolist()).encode()).hexdigest() for own in keys]
     every = collective.everyone(json.dumps(digests).encode())
     if len({digest for part in every for digest in json.loads(part)}) == 1:
         return
     told = [[len(own), *_bit_counts(own).tolist()] for own in keys]
-    sums = [
+    counted = [
         one for part in collective.everyone(json.dumps(told).encode()) for one in json.loads(part)
     ]
-    count, *first = sums[0]
-    for name, (other, *bits) in zip(names, sums, strict=True):
+    count, *first = counted[0]
+    for name, (other, *bits) in zip(names, counted, strict=True):
         apart = np.array(first) - np.array(bits) - 0.5 * (count - other)
-        differ = round(4.0 * float(np.mean(apart**2)))
+        differ = round(4.0 * float(sums(apart[None] ** 2)[0]) / _SIGNS)
         if differ or bits != first:
             raise ValueError(
                 f"the keys of site {name} differ from those of site {names[0]} in the column "
@@ -187,4 +188,4 @@ def _bit_counts(keys: Any) -> Index:
     """``(512,)``: how many keys have each bit of their hashes."""
     hashes = b"".join(hashlib.sha512(str(one).encode()).digest() for one in keys)
     bits = np.unpackbits(np.frombuffer(hashes, np.uint8)).reshape(len(keys), _SIGNS)
-    return bits.sum(axis=0, dtype=np.int64)
+    return np.count_nonzero(bits.T, axis=-1)

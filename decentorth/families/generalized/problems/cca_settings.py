@@ -323,7 +323,7 @@ class CCASettings(TwoViews):
             widths = [(a.shape[1], b.shape[1]) for a, b in zip(left, right, strict=True)]
             place = among(agents, widths, collective)
             squares = [
-                [one for own in pair for one in (float((own * own).sum()), own.size)]
+                [one for own in pair for one in (float(sums((own * own)[None])[0]), own.size)]
                 for pair in zip(left, right, strict=True)
             ]
             first, a, second, b = collective.column_sums(np.array(squares)).tolist()
@@ -346,7 +346,9 @@ class CCASettings(TwoViews):
             parts = [rows[:, at] for (rows, _), at in zip(sites, places, strict=True)]
             names = [[own[at] for at in here] for (_, own), here in zip(sites, places, strict=True)]
             each = [units([one], HERE, names=own) for one, own in zip(parts, names, strict=True)]
-            squares = np.array([[float((one.scale**2).sum()), len(one.scale)] for one in each])
+            squares = np.array(
+                [[float(sums(one.scale[None] ** 2)[0]), len(one.scale)] for one in each]
+            )
         total, count = collective.column_sums(squares).tolist()
         with collective.together():
             view, mean = ("first", "second")[k], total / max(count, 1.0)

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decentorth.numerics.ordered_sums import sums
 from decentorth.numerics.threads import one_thread
 from decentorth.problems.base import Deferred, Outline, on_each_rank
 from decentorth.problems.common.division import Divided, Division, SampleFile, placed
@@ -300,7 +301,7 @@ class LDASettings(Divided):
                 rank = self._directions(len(np.unique(classes)))
                 pairs = [scatter_factors(own, classes) for own in samples]
             away, around = (list(part) for part in zip(*pairs, strict=True))
-            squares = [[float((one * one).sum()), one.shape[1]] for one in around]
+            squares = [[float(sums((one * one)[None])[0]), one.shape[1]] for one in around]
             trace, features = collective.column_sums(np.array(squares)).tolist()
             with collective.together():
                 return SplitGEVP(away, around, rank, self.ridge * trace / features, among=place)
