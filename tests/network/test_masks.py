@@ -37,9 +37,9 @@ def sent(network: Network, work: Callable[[], object]) -> list[Array]:
     messages: list[Array] = []
     add = network._add_up
 
-    def listening(x: Array, use: str) -> Array:
-        messages.append(x.copy())
-        return add(x, use)
+    def listening(values: Array, use: str) -> Array:
+        messages.append(values.copy())
+        return add(values, use)
 
     network._add_up = listening  # type: ignore[method-assign]
     work()

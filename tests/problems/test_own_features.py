@@ -60,7 +60,7 @@ def solved(settings: Any) -> do.Result:
     return do.solve(problem, "lobpcg", "path", iterations=400, stopping=RULE)
 
 
-def joined(result: do.Result) -> Array:
+def joined(result: do.FinishedRun) -> Array:
     """The rows of all sites, in the order of the columns; a site's rows end where its features
     do."""
     return np.concatenate([x[: len(own)] for x, own in zip(result.x, SITES.values(), strict=True)])

@@ -53,7 +53,7 @@ def heard(problem: Any, method: str, secure: bool) -> list[Array]:
 
 def distance(found: Array, matrix: Array) -> float:
     """The distance of a matrix from the multiples of another one, relative."""
-    share = np.vdot(found, matrix) / max(np.vdot(found, found), 1e-300)
+    share = float(np.vdot(found, matrix)) / float(np.vdot(found, found))
     return float(np.linalg.norm(share * found - matrix) / np.linalg.norm(matrix))
 
 
@@ -230,7 +230,8 @@ def test_what_masks_cannot_hide_is_refused(method: str, n: int, words: str) -> N
     with pytest.raises((ValueError, TypeError), match=words):
         do.solve(problem, method, "ring" if n > 1 else None, secure=True, iterations=1)
     if n == 5:
-        for more in ({"channel": "loss:p=0.1"}, {"device": "cpu"}):
+        others: list[dict[str, Any]] = [{"channel": "loss:p=0.1"}, {"device": "cpu"}]
+        for more in others:
             with pytest.raises(ValueError, match="sums are made on the host, and need every"):
                 do.solve(problem, "lbfgs", "ring", secure=True, **more)
 

@@ -35,8 +35,8 @@ class Features(NamedTuple):
     """``(m, d_i)`` of each site, as they are."""
     columns: list[tuple[str, ...]]
     """The names of the columns of each site; none without names."""
-    labels: list[Labels | None]
-    """``(m,)`` of each site, where a column of labels is asked for."""
+    labels: list[Any]
+    """``(m,)`` of each site, where a column of labels is asked for; else None."""
 
     def in_units(self, wanted: Wanted) -> list[Array]:
         """The samples in the units of their columns, which a site finds by itself."""
