@@ -114,8 +114,10 @@ class Masks:
             tops = LEAST + STEP * np.array(sizes[widths]) + MARGIN
             exponents = BITS - 1 - np.repeat(tops, widths)
             integers, beyond = _cut(values, exponents, digits)
-            drawn = np.where(beyond, _random(beyond.shape), 0)
-            found = self._sum(np.concatenate((integers, drawn[:, None]), axis=1), add)
+            terms = np.concatenate((integers, np.zeros((len(integers), 1), np.int64)), axis=1)
+            if beyond.any():  # not zeros: the totals without and with a term would show it
+                terms[beyond] = _random((int(np.count_nonzero(beyond)), terms.shape[1]))
+            found = self._sum(terms, add)
             if not found[-1]:
                 return _joined(found[:-1], exponents, digits)
             del sizes[widths]
@@ -154,7 +156,7 @@ class Masks:
         return largest
 
     def _sum(self, integers: Index, add: Add) -> Index:
-        """``(k,)``: the sums of ``(n_local, k)`` integers, between -2^46 and 2^46."""
+        """``(k,)``: the sums of ``(n_local, k)`` integers modulo 2^47, from -2^46 to 2^46."""
         hidden = integers.astype(np.int64).view(np.uint64)
         zeros = bytes(8 * hidden.shape[1])
         for plus, minus, stream in self._pairs:
@@ -180,10 +182,9 @@ def _stream(secret: bytes, about: bytes) -> Any:
 
 
 def _random(shape: tuple[int, ...]) -> Index:
-    """Unpredictable integers of 46 bits; one of 2^46 is 0."""
+    """Unpredictable integers, uniform modulo 2^47; one of 2^47 is 0 there."""
     size = int(np.prod(shape))
-    drawn = np.frombuffer(os.urandom(8 * size), np.int64) & np.int64(MASK >> np.uint64(1))
-    return drawn.reshape(shape)
+    return np.frombuffer(os.urandom(8 * size), np.int64).reshape(shape)
 
 
 def _sizes(array: Array, finite: Array) -> Index:
@@ -194,8 +195,8 @@ def _sizes(array: Array, finite: Array) -> Index:
 
 
 def _cut(values: Array, exponents: Index, digits: int) -> tuple[Index, Array]:
-    """The digits of ``values * 2^exponents``, the highest ones of all numbers first, and the agents
-    whose numbers are too large, with zeros."""
+    """The digits of ``values * 2^exponents``, the highest ones of all numbers first, and true for
+    agents with a number that is too large."""
     rest = np.ldexp(values, exponents)
     beyond = ~(np.abs(rest).max(axis=1, initial=0.0) <= 2.0 ** (BITS - 1))
     rest[beyond] = 0.0

@@ -103,6 +103,27 @@ def test_terms_that_outgrow_their_size_are_added_again_with_a_new_one() -> None:
     assert zeros.total(1e-300 * x)[0][0] == pytest.approx(exact(1e-300 * x), rel=1e-15)
 
 
+def test_a_sum_that_is_repeated_does_not_show_the_term_that_was_too_large() -> None:
+    """The total without this term, which zeros in its place would give, is not known either."""
+    x, totals = values(6, 7, 1), list[Array]()
+    for _ in range(2):
+        network = secure()
+        network.total(x)
+        add = network._add_up
+
+        def listening(values: Array, use: str, add: Any = add) -> Array:
+            totals.append(add(values, use))
+            return totals[-1]
+
+        network._add_up = listening  # type: ignore[method-assign]
+        larger = x.copy()
+        larger[2] *= 1e9
+        network.total(larger)
+    assert len(totals) == 6
+    assert (totals[0] % 2.0**47 != totals[3] % 2.0**47).all()
+    assert (totals[2] % 2.0**47 == totals[5] % 2.0**47).all()
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_number_that_is_not_finite_makes_the_sum_nan_at_once(bad: float) -> None:
     network, x = secure(), values(6, 4)

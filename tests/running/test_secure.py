@@ -53,7 +53,7 @@ def heard(problem: Any, method: str, secure: bool) -> list[Array]:
 
 def distance(found: Array, matrix: Array) -> float:
     """The distance of a matrix from the multiples of another one, relative."""
-    share = float(np.vdot(found, matrix)) / float(np.vdot(found, found))
+    share = float(np.vdot(found, matrix)) / (float(np.vdot(found, found)) or 1.0)
     return float(np.linalg.norm(share * found - matrix) / np.linalg.norm(matrix))
 
 
