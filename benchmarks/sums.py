@@ -206,10 +206,12 @@ def main() -> None:
         graph = GRAPHS[name]()
         W = tp.metropolis_weights(graph)
         for cell in given.cells.split(","):
-            table = Table(title=f"{cell} on {name}, to {given.tolerance:g}", title_justify="left")
+            title = f"{cell} on {name}, to {given.tolerance:g}"
             heads = ("method", "iterations", "rounds", "messages", "MB", "over naive sums")
             if given.secure:
+                title = f"{cell} on {name}"
                 heads = ("method", "clear ms", "secure ms", "ratio", "MB", "difference")
+            table = Table(title=title, title_justify="left")
             for head in heads:
                 table.add_column(head, justify="left" if head == "method" else "right")
             problem = CELLS[cell](len(graph))
