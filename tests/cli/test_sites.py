@@ -277,7 +277,7 @@ WRONG = [
         "the data and the agents' points would take",
     ),
     (("--partition", "by-label"), "partition by-label divides one table"),
-    (("--split", "features"), "--split features divides the columns of one table"),
+    (("--split", "features"), "drop_missing leaves out rows that other sites have: leave it out"),
 ]
 
 
