@@ -22,6 +22,7 @@ class AutoMethod(Method):
     """
 
     directed: ClassVar[bool] = True
+    only_sums: ClassVar[bool] = True
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> Any:
         raise TypeError("auto stands for a method that a run chooses: take solve, or iterate")

@@ -317,7 +317,7 @@ def opening(
     yield f"algorithm   {': '.join(filter(None, [given.algorithm, ', '.join(words)]))}"
     if run.choice is not None:
         yield f"auto        {in_words(run).replace('; or algorithm ', '; or --algorithm ')}"
-    for note in _cautions(given.algorithm, given.problem, run):
+    for note in (*run.cautions, *_cautions(given.algorithm, given.problem, run)):
         yield f"note        {note}"
 
 
