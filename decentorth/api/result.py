@@ -27,6 +27,7 @@ from ..running.history import COUNTS, History
 from ..running.local_stopping import Agreement
 from ..running.loop import Outcome
 from ..running.metrics import error_name
+from .automatic import in_words
 from .losses import Loss
 from .sent import Sent, sent
 
@@ -200,6 +201,9 @@ class Result(FinishedRun):
     algorithm, problem, network, collective
         As used; the problem restricted to this process's agents. After a loss those of the agents
         that are left.
+    choice
+        What ``auto`` has taken, why, what leaves an agent, and which other methods can be named;
+        empty for a method that was named.
     agreement
         Where the agents decide about the end (`stopping.LocalMaximum`): what they know (``latest``)
         and what that has taken (``tally``: attempts, rounds, messages, bytes, which are also in the
@@ -232,6 +236,7 @@ class Result(FinishedRun):
     problem: Any
     network: Network
     collective: AgentCollective
+    choice: str = ""
     agreement: Agreement | None = None
     losses: tuple[Loss, ...] = ()
     units: tuple[Units, ...] = ()
@@ -255,6 +260,7 @@ class Result(FinishedRun):
             n_agents=problem.n_agents,
             labels=labels and tuple(labels[i] for i in numbers),
             algorithm=run.algorithm,
+            choice=in_words(run),
             problem=problem,
             network=run.network,
             collective=run.collective,
@@ -272,7 +278,10 @@ class Result(FinishedRun):
         solved = f"{type(self.problem).__name__} by {type(self.algorithm).__name__}"
         if self.collective.size > 1:
             solved = f"{solved} on {self.collective.size} ranks"
-        facts = {"run": solved, **super()._facts()}
+        choice = zip(("auto", "leaves", "others"), self.choice.split("; "), strict=False)
+        facts = {"run": solved, **dict(choice), **super()._facts()}
+        if not self.choice:
+            del facts["auto"]
         if "error" not in facts and self.error is not None:
             last = [facts.pop("counts"), facts.pop("seconds")]
             facts |= {"error": f"{self.error:.3g}", "counts": last[0], "seconds": last[1]}

@@ -73,8 +73,10 @@ def gram(A: Sequence[Rows], collective: Collective) -> Array:
     return symmetric_total(A, A[0].shape[1], lambda a: a.T @ a, collective)
 
 
-def rows(A: Sequence[Rows], collective: Collective) -> int:
-    """The number of rows of all agents."""
+def rows(A: Sequence[Rows], collective: Collective, units: Sequence[Units] = ()) -> int:
+    """The number of rows of all agents; their ``units``, if any, have it already."""
+    if units:
+        return units[0].samples
     return int(total(A, 1, lambda a: np.shape(a)[0], collective)[0])
 
 
@@ -90,6 +92,8 @@ class Units(NamedTuple):
     """``(d,)``: the standard deviations of all samples with their missing cells filled, or ones."""
     filled: tuple[int, ...]
     """The number of missing cells of each of all agents."""
+    samples: int = 0
+    """The number of all agents' samples, where it was counted."""
 
     def listed(self) -> list[object]:
         """The units as lists of numbers, for `side_by_side`."""
@@ -186,7 +190,8 @@ def units(
         found = added(counted)
         count, present, totals = found[0], found[1 : d + 1], found[d + 1 :]
         refuse_columns(present == 0.0, "is empty at every site", names)
-        rough = Units(start, np.zeros(d), np.ones(d), missing_cells(A, collective))
+        missing = missing_cells(A, collective)
+        rough = Units(start, np.zeros(d), np.ones(d), missing, round(float(count)))
         rest, squares = totals / present, None
         if near is None or scale:
             rough = rough._replace(mean=start + rest)
