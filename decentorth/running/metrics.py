@@ -20,6 +20,10 @@ from ..protocols import Array, Collective, Observed, Problem
 T = TypeVar("T")
 ROUNDING = 1e-13
 """The feasibility of a point that is on the constraint set but for rounding."""
+SUMS_OF_A_ROW = 2
+"""The sums over the agents in a row: the mean point, and everything at it. At the agents' own points
+one sum would do, but the mean gradient there vanishes at points that minimise nothing, such as
+those at which `algorithms.DGD` stays."""
 
 
 @dataclass(frozen=True)

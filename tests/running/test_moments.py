@@ -214,6 +214,24 @@ def test_rows_of_sites_are_counted_and_the_same_as_those_of_the_samples_in_memor
     assert own.error == pytest.approx(whole.row.values["error"], rel=1e-9)
 
 
+@pytest.mark.parametrize("graph", ["ring", "path", "complete"])
+def test_rows_of_sites_take_a_ninth_of_the_rounds(graph: str) -> None:
+    """But for the first row and the last one; a run ends at the first row that meets its rule."""
+    sites = {f"site{i}": a for i, a in enumerate(tables())}
+    problem = do.problems.PCA.from_sites(sites, 2)
+    rule = do.stopping.GradientNorm(1e-8, relative=True)
+    result = do.solve(problem, "drfgt", graph, iterations=4000, stopping=rule)
+    assert result.converged
+    messages = {row.quantity: 0 for row in result.sent()}
+    width = (12 + 12) + (12 + 5 + 12 + 5)
+    for row in result.sent():
+        messages[row.quantity] += row.numbers
+    assert messages["rows of the history"] == 8 * width * len(result.history["iteration"])
+    a_row = 2 * 2 * {"ring": 2, "path": 2, "complete": 1}[graph]
+    inner = len(result.history["iteration"]) - 2
+    assert 1 <= inner <= result.row.iteration / (8 * a_row)
+
+
 def test_the_answer_of_sites_is_a_column_where_it_is_asked_for() -> None:
     sites = {f"site{i}": a for i, a in enumerate(tables())}
     problem = do.problems.PCA.from_sites(sites, 2)
