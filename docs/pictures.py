@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import decentorth
 from decentorth.commands.run.command import main as run
 from decentorth.lab.demo import FLAGS
 from decentorth.lab.plot.player import CURVES

@@ -230,7 +230,8 @@ class StandardMetrics:
             hat = projected(problem, mean)
         alone = n == 1 and not (self._projects or self._lands)
         terms, feasibility = self._terms(problem, state, mean, hat, n == 1 and hat is mean)
-        spread, unit = terms["scalars"][:, 3], 1.0
+        spread = terms["scalars"][:, 3]
+        unit: Any = 1.0
         if self._by_messages:
             terms["feasibility"] = in_places(feasibility, problem)
         else:
