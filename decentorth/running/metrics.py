@@ -326,8 +326,15 @@ class AgentErrors:
             own.append(on_host(state.x).reshape(len(state.x), -1))
         elif state.x.ndim == 3:
             own.append(largest_angles(on_host(state.x), on_host(mean)[0])[:, None])
-        mine = np.concatenate(own, axis=1)
-        return tuple(np.frombuffer(b"".join(collective.everyone(mine.tobytes()))).tolist())
+        mine, n = np.concatenate(own, axis=1), problem.n_agents
+
+        def in_place(agent: int, values: Array) -> Array:
+            places = np.zeros((n, len(values)))
+            places[agent] = values
+            return places.reshape(-1)
+
+        each = map(in_place, range(n)[problem.agents], mine)
+        return tuple(collective.each(n * mine.shape[1], each).tolist())
 
 
 def largest_angles(x: Array, y: Array) -> Array:
