@@ -99,7 +99,10 @@ def reading(path: Path, kind: str = "") -> Iterator[None]:
     line."""
     regular_size(path)
     try:
-        yield
+        with warnings.catch_warnings():
+            # NumPy's advice about files that Python 2 has written
+            warnings.filterwarnings("ignore", "Reading `.npy`", UserWarning)
+            yield
     except (ModuleNotFoundError, PermissionError):
         raise
     except MemoryError as error:
@@ -169,7 +172,8 @@ def checked(found: Any, what: str) -> Stored:
             f"{what} has {rows} rows but stores only {found.nnz} entries: leave the rows out "
             "that hold nothing"
         )
-    matrix: Stored = sparse.coo_array(found).astype(np.float64)
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused later
+        matrix: Stored = sparse.coo_array(found).astype(np.float64)
     return matrix
 
 

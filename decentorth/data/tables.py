@@ -197,6 +197,9 @@ class Table(Reader):
         return len(self._kept), len(self.samples)
 
     def extent(self) -> Extent:
+        first = self._cells([self.number(name) for name in self.samples], None)
+        for row, cells in islice(first, 1):
+            self._row(row, cells, self.samples)
         if self.path.stat().st_size <= SMALL:
             return super().extent()
         rows = self.about()

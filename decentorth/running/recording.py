@@ -13,7 +13,7 @@ import numpy as np
 
 from ..protocols import SETUP, Collective, Declared, Ending, Observed, Recorder, Row, Stop
 from ..stopping import Iterations, Rule
-from . import advice
+from . import divergence
 from .checkpoint import PendingSignals, SharedLooks, Snapshot
 from .history import History, schedule
 from .local_stopping import Agreement
@@ -151,12 +151,12 @@ class Recording:
                 "data without overflow"
             )
         if runaway is not None and self.row is not None:
-            return advice.diverged(parts, runaway, state, self.row, self.good)
+            return divergence.diverged(parts, runaway, state, self.row, self.good)
         values: dict[str, float] = {}
         for metric in self._metrics:
             found = metric(parts.problem, state, parts.counted or parts.collective)
             values |= zip(metric.columns, found, strict=True)
-        advice.warn_of_objective(parts, state, values, self.row)
+        divergence.warn_of_objective(parts, state, values, self.row)
         agreed = None if self._agreement is None else self._agreement.at(state.k)
         network = parts.network  # its counts have the sums for this row too
         counts = (state.k, network.rounds, network.messages, network.bytes, state.gradients)

@@ -206,6 +206,19 @@ def test_npy_of_any_real_type_is_converted_exactly(dtype: str, tmp_path: Path) -
     assert np.array_equal(load_matrix(tmp_path / "a.npy"), values.astype(float))
 
 
+def test_files_of_python_2_are_read_without_a_warning(tmp_path: Path) -> None:
+    values = np.arange(12.0).reshape(4, 3)
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (4L, 3L), }".ljust(117) + b"\n"
+    content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + values.tobytes()
+    (tmp_path / "old.npy").write_bytes(content)
+    with zipfile.ZipFile(tmp_path / "old.npz", "w") as archive:
+        archive.writestr("a.npy", content)
+    for name in ("old.npy", "old.npz"):
+        file = MatrixFile(tmp_path / name)
+        assert file.extent()[:2] == (4, 3)
+        np.testing.assert_array_equal(file.matrix(), values)
+
+
 def test_only_the_rows_wanted_of_an_npy_are_checked_and_read(tmp_path: Path) -> None:
     """A sparse file of 80 GB: row 3 could not be had by reading the whole."""
     rows, columns = 100_000_000, 100

@@ -65,12 +65,16 @@ SAMPLES: tuple[Entry, ...] = (
         "after sites: got multiple values for keyword argument 'n_agents'",
     ),
     (
-        lambda: of.PCA([ROWS[0], 1e160 * ROWS[0]], 2),
-        "A of agent 1 must be at most 1e+150 in size, as squares are",
+        lambda: of.PCA([ROWS[0], 1e61 * ROWS[0]], 2),
+        "A of agent 1 must be at most 1e+60 in size, as fourth powers",
     ),
     (
-        lambda: of.PCA([ROWS[0], 1e-160 * ROWS[0]], 2),
-        "A of agent 1 must have an entry of at least 1e-150 in size, as squares are computed",
+        lambda: of.PCA([ROWS[0], ROWS[0] * np.longdouble("1e4000")], 2),
+        "A of agent 1 must be finite; entry [0, 0] is inf",  # and no RuntimeWarning
+    ),
+    (
+        lambda: of.PCA([ROWS[0], 1e-62 * ROWS[0]], 2),
+        "A of agent 1 must have an entry of at least 1e-60 in size, as fourth powers",
     ),
     (
         lambda: of.Procrustes(

@@ -59,10 +59,10 @@ def test_units_are_those_of_exact_arithmetic(scale: float, offset: float) -> Non
 @pytest.mark.parametrize(
     ("size", "words"),
     [
-        (1e156, "has cells above 1e+150, and squares are computed: divide it by one number at ev"),
-        (1e306, "has cells above 1e+150, and squares are computed: divide it by one number at ev"),
-        (1e-160, "varies by less than 1e-150, and squares are computed: multiply it by one numbe"),
-        (1e-310, "varies by less than 1e-150, and squares are computed: multiply it by one numbe"),
+        (1e156, "has cells above 1e+60, and fourth powers are computed: divide it by one num"),
+        (1e306, "has cells above 1e+60, and fourth powers are computed: divide it by one num"),
+        (1e-160, "varies by less than 1e-60, and fourth powers are computed: multiply it by one n"),
+        (1e-310, "varies by less than 1e-60, and fourth powers are computed: multiply it by one n"),
     ],
 )
 @pytest.mark.parametrize("spread", ["one site", "all sites"])

@@ -185,6 +185,12 @@ def test_what_cannot_be_used_is_refused_with_what_to_type(arguments: Any, words:
         do.solve(*arguments)
 
 
+@pytest.mark.parametrize("channel", [["loss:p=0.1"], ("loss:p=0.1",), 3, {"p": 0.1}])
+def test_what_is_no_channel_is_refused_with_what_to_type(channel: Any) -> None:
+    with pytest.raises(TypeError, match=r"^channel must be a fault such as 'loss:p=0\.1', or"):
+        do.solve(PROBLEM, "drfgt", "ring", channel=channel)
+
+
 def test_misspelt_names_are_refused_with_what_to_type() -> None:
     with pytest.raises(
         TypeError, match=r"solve has no parameter 'iteration'; did you mean 'iterations'\?"

@@ -22,10 +22,12 @@ SparseOrArrays = Sequence[Any] | Array
 """An array or a sparse matrix of SciPy of each agent, as a list, or a stack of arrays."""
 Rows = Array | SparseRows
 """An agent's samples ``(m_i, d)``, checked."""
-LARGEST = 1e150
-"""The largest allowed entry of data: sums of millions of its squares are finite."""
-SMALLEST = 1e-150
-"""The smallest allowed size of data that are not 0: its square does not vanish."""
+LARGEST = 1e60
+"""The largest allowed entry of data. Line searches and step sizes compute squares of gradients, which are
+fourth powers of data, and products of these."""
+SMALLEST = 1e-60
+"""The smallest allowed size of data that are not 0, whose fourth powers times squared tolerances do
+not vanish."""
 
 
 def is_masked(value: object) -> bool:
@@ -111,7 +113,8 @@ def _matrix(name: str, value: object, missing: bool, sparse: bool) -> Rows:
     if raw.dtype.kind not in "fiub":
         got = _texts(value) if frame else f"dtype {raw.dtype}"
         raise TypeError(f"{name} must hold real numbers, got {got}")
-    array = np.ascontiguousarray(raw, dtype=np.float64)
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused below
+        array = np.ascontiguousarray(raw, dtype=np.float64)
     if array.ndim != 2 or array.size == 0:
         raise ValueError(f"{name} must be a non-empty matrix, got shape {array.shape}")
     if SMALLEST**2 <= np.vdot(array, array) <= LARGEST**2:
@@ -120,9 +123,7 @@ def _matrix(name: str, value: object, missing: bool, sparse: bool) -> Rows:
         row, column = np.argwhere(bad)[0].tolist()
         must, entry = "be finite", array[row, column]
         if np.isfinite(entry):
-            must = (
-                f"be at most {LARGEST:g} in size, as squares are computed: divide all by one number"
-            )
+            must = f"be at most {LARGEST:g} in size, as fourth powers are computed: divide all by one number"
         place, repair = f"entry [{row}, {column}]", ""
         if frame:
             place = f"column {frame.columns[column]} in row {frame.rows[row]}"
@@ -130,12 +131,7 @@ def _matrix(name: str, value: object, missing: bool, sparse: bool) -> Rows:
         raise ValueError(
             f"{name} must {must}; {place} is {entry} ({int(bad.sum())} such entries){repair}"
         )
-    size = float(np.abs(np.nan_to_num(array)).max((-2, -1)))
-    if 0.0 < size < SMALLEST:
-        raise ValueError(
-            f"{name} must have an entry of at least {SMALLEST:g} in size, as squares are computed, "
-            f"and its largest is {size:g}: multiply all by one number"
-        )
+    _check_smallest(name, array)
     return array
 
 
@@ -156,7 +152,18 @@ def _sparse(name: str, matrix: Any) -> Rows:
         )
     if rows.nbytes >= 8 * len(rows) * rows.shape[1]:
         return rows.dense()
+    _check_smallest(name, values)
     return rows
+
+
+def _check_smallest(name: str, array: Array) -> None:
+    """Raise ValueError unless an entry is at least `SMALLEST` in size, or all are 0."""
+    size = float(np.abs(np.nan_to_num(array)).max(initial=0.0))
+    if 0.0 < size < SMALLEST:
+        raise ValueError(
+            f"{name} must have an entry of at least {SMALLEST:g} in size, as fourth powers are "
+            f"computed, and its largest is {size:g}: multiply all by one number"
+        )
 
 
 class _Frame(NamedTuple):

@@ -324,7 +324,7 @@ def refuse_columns(
     if not columns:
         return
     if change:
-        what = f"{what}, and squares are computed"
+        what = f"{what}, and fourth powers are computed"
     name, cure = f"column {columns[0]} (counted from 0)", "leave it out"
     if names:
         name = f"column {names[columns[0]]!r}"

@@ -48,9 +48,6 @@ _LARGEST_DATA = 1 << 24
 """The number of entries of the data above which they are not brought together to compute the
 answer."""
 
-_LARGEST_ENTRY = 1e70
-"""The size of entries from which the squares of squares might overflow."""
-
 
 class Among(NamedTuple):
     """The place of this process's agents among all agents."""
@@ -504,11 +501,6 @@ def same_samples(
             raise TypeError(f"{name} of agent {i} is sparse, not dense: give {name}_i.toarray()")
     checked = matrices(name, parts, first_agent, missing=missing)
     for i, part in enumerate(checked, first_agent):
-        if not np.abs(np.where(np.isnan(part), 0.0, part)).max() < _LARGEST_ENTRY:
-            raise ValueError(
-                f"{name} of agent {i} must be below {_LARGEST_ENTRY:g} in size: divide all by "
-                "one number"
-            )
         if len(part) != len(checked[0]):
             raise ValueError(
                 f"agents that hold features must have the same samples, row for row: {name} of "

@@ -72,8 +72,8 @@ def test_any_dimension_and_rank_gives_the_answer(d: int, r: int) -> None:
     [
         (np.random.default_rng(0).standard_normal((3, 200)), 3),
         (np.random.default_rng(0).standard_normal((1, 200)), 1),
-        (samples(80, 70) * 1e-150, 4),
-        (samples(80, 70) * 1e60, 4),
+        (samples(80, 70) * 1e-59, 4),
+        (samples(80, 70) * 1e59, 4),
         (samples(80, 70, 0.7), 5),
         (np.vstack((np.eye(4, 70), 0.1 * samples(80, 70))), 4),
     ],
