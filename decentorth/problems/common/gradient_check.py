@@ -108,7 +108,7 @@ def checked(problem: Any, seed: int, collective: Collective) -> GradientCheck:
 
     every = np.zeros((len(slopes), problem.n_agents))
     every[:, problem.agents] = np.diag(slopes)
-    found = worst(collective.sum(every)[0], 0, slopes)
+    found = worst(collective.each(problem.n_agents, every), 0, slopes)
     if not found.right:
         raise ValueError(f"{found!r}: correct the functions that give the value and the gradient")
     return found
