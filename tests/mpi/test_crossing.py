@@ -62,7 +62,7 @@ def crossing(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("sites")
     job = run_ranks(3, ["-m", "tests.mpi.crossing", str(folder)])
     assert job.returncode == 0, job.report()
-    return json.loads(job.stdout)  # type: ignore[no-any-return]
+    return json.loads(job.stdout)
 
 
 def by(found: list[list[str]], *kinds: str) -> set[str]:

@@ -14,8 +14,9 @@ from decentorth.protocols import Array
 
 def lengths_and_values(R: Array) -> tuple[Array, Array]:
     """The lengths of the columns, and the singular values of columns of length 1."""
-    lengths = np.sqrt((R * R).sum(axis=0))
-    return lengths, np.linalg.svd(R / np.where(lengths > 0.0, lengths, 1.0), compute_uv=False)
+    lengths: Any = np.sqrt((R * R).sum(axis=0))
+    values: Any = np.linalg.svd(R / np.where(lengths > 0.0, lengths, 1.0), compute_uv=False)
+    return lengths, values
 
 
 @pytest.mark.parametrize("shape", [(100, 6), (2000, 60)])

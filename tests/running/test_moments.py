@@ -109,7 +109,7 @@ def test_directions_of_32_classes_over_five_sites(tmp_path: Path) -> None:
         np.savetxt(names[-1], table, delimiter=",", header=head, comments="", fmt="%.17g")
     settings = do.problems.LDASettings(data=",".join(names), label_column="kind", rank=5, ridge=0.0)
     result = do.solve(settings.problem(5, 0), DIRECT, "ring")
-    between, within = scatters(rows, classes)
+    between, within = scatters(rows, classes.tolist())
     expected = scipy.linalg.eigh(between, within)[1][:, ::-1][:, :5]
     assert scipy.linalg.subspace_angles(result.x[0], expected).max() < 1e-8
     assert result.row.bytes < 1_000_000
