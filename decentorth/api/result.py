@@ -278,7 +278,7 @@ class Result(FinishedRun):
         solved = f"{type(self.problem).__name__} by {type(self.algorithm).__name__}"
         if self.collective.size > 1:
             solved = f"{solved} on {self.collective.size} ranks"
-        choice = zip(("auto", "leaves", "others"), self.choice.split("; "), strict=False)
+        choice = zip(("auto", "leaves"), self.choice.split("; "), strict=False)
         facts = {"run": solved, **dict(choice), **super()._facts()}
         if not self.choice:
             del facts["auto"]
