@@ -64,7 +64,7 @@ class Setup(Place, Generic[P]):
     """
 
     problem: AnyProblem[P]
-    algorithm: AnyMethod[P] = "auto"  # type: ignore[assignment]  # the form makes a method of it
+    algorithm: AnyMethod[P] = "auto"  # the form makes a method of it
     W: Any = None
     _: KW_ONLY
     x0: Array | None = None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ..algorithms import AutoMethod
 from ..network import Network
 from ..problems.spread import FEW
-from ..protocols import Declared, Moments, Stop
+from ..protocols import Declared, Moments
 from ..registry import algorithms
 from ..running.history import History
 from ..running.metrics import nonsmooth, splits_features
@@ -104,13 +104,13 @@ def in_words(run: Any) -> str:
     return words
 
 
-def with_advice(run: Any, stop: Stop, history: History) -> Stop:
-    """The end of a run, which at its limit, far from an answer, names the method that ``auto``
-    would take in place of a named one."""
+def advice(run: Any, status: str, history: History) -> str:
+    """The method that ``auto`` would take in place of a named one, for a run that ends at its limit
+    far from an answer; else empty."""
     norms = history.get("gradient_norm", ())
-    if stop.status != "iterations" or len(norms) < 2 or norms[-1] <= SOLVED * norms[0]:
-        return stop
+    if status != "iterations" or len(norms) < 2 or norms[-1] <= SOLVED * norms[0]:
+        return ""
     best = next(iter(fitting(run)), None)
     if best is None or type(run.algorithm) is algorithms.get(best):
-        return stop
-    return stop._replace(message=f"{stop.message}; auto would take algorithm={best!r} here")
+        return ""
+    return f"auto would take algorithm={best!r} here"

@@ -153,3 +153,14 @@ def test_a_setting_of_one_method_needs_its_name(
     assert main(["--problem", "pca", *flag.split()]) == 2
     said = "it is a setting of one method: add --algorithm drfgt"
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_run_at_its_limit_names_the_method_that_would_arrive(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = "--problem pca --data digits --agents 4 --algorithm dgd --iterations 20"
+    assert main(words.split()) == 0
+    assert "auto would take --algorithm direct here" in capsys.readouterr().out
+    assert do.solve(drawn("PCA"), "dgd", "ring", iterations=20).advice
+    assert not do.solve(drawn("PCA"), W="ring").advice

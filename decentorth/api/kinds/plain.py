@@ -371,8 +371,7 @@ class Run(Shown):
 
     def result(self, outcome: loop.Outcome) -> Result:
         """The result of a run that has ended so."""
-        stop = automatic.with_advice(self, outcome.stop, outcome.history)
-        return Result.of(self, outcome._replace(stop=stop))
+        return Result.of(self, outcome)
 
     def resume(self, path: str | os.PathLike[str] | Resumed | None) -> Any:
         """The run that a checkpoint has, to continue in `solve`, as `Resumed`; called by every

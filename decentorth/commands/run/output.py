@@ -207,6 +207,8 @@ class RunOutput:
         if result.losses:
             facts.append(("lost", "; ".join(map(str, result.losses))))
         facts += [("certificate", certificate)] * bool(certificate)
+        if result.advice:
+            facts.append(("advice", with_flags(result.advice)))
         facts.append(("time", f"{row.seconds:.2f} s"))
         if self.folder is not None:
             facts.append(("files", str(self.folder.path)))
