@@ -343,16 +343,17 @@ def test_figure_8_of_paper_003_counts_what_diverged(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_figure_9_of_paper_003_tells_how_often_the_safe_step_counts(tmp_path: Path) -> None:
+    """For three kinds of steps and two directions; no step as long as the bound of Lemma 2.4 leaves
+    the region."""
     said = drawn("examples/generalized/figure9.py", tmp_path, *SMALL)
     assert (
         "automatic constant steps, landing, $\\Psi_B$: the safe step is the smaller one in 0%"
         in said
     )
-    assert (
-        said.count("the safe step is the smaller one")
-        == said.count("the bound of Lemma 2.4 in")
-        == 4
-    )
+    assert said.count("the safe step is the smaller one") == 6
+    assert said.count("the bound of Lemma 2.4 with") == 12
+    left = re.findall(r"with the true L_N .*leaves the region in (\S+)$", said, re.M)
+    assert left == ["0%"] * 6
 
 
 @pytest.mark.slow
