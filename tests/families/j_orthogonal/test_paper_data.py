@@ -88,4 +88,4 @@ def test_a_command_of_the_page_reads_a_small_file_of_its_format(
 
 
 def test_every_data_set_of_the_page_has_a_command() -> None:
-    assert len(COMMANDS) == 9
+    assert len(COMMANDS) == 10
