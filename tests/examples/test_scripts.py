@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from decentorth.sets import JOrthogonal
 from tests.support.examples import drawn, run
 from tests.support.mpi import HUNG, ROOT
 
@@ -481,16 +482,14 @@ def test_figures_9_to_12_of_paper_001_at_its_settings(tmp_path: Path) -> None:
     few seeds say so."""
     said = drawn("examples/j_orthogonal/ultrae.py", tmp_path, "--epochs", "10")
     rows = re.findall(r"^(\S.*?) +(\d+) -> (\S+) +(\S+) \(.*\) .* (\S+)$", said, re.M)
-    assert [name for name, *_ in rows[:5]] == [
-        *(
-            "J-JOBCD",
-            "VR-J-JOBCD, b' = N/4",
-            "VR-J-JOBCD, b' = sqrt(N)",
-            "CSDM, rate 0.005",
-            "CSDM, rate 0.2",
-        )
+    assert [name for name, *_ in rows[:9]] == [
+        "J-JOBCD",
+        "VR-J-JOBCD, b' = N/4",
+        "VR-J-JOBCD, b' = sqrt(N)",
+        *(f"CSDM, rate {rate}" for rate in ("0.005", "0.2", "0.4", "0.6", "0.8", "1.2")),
     ]
-    assert len(rows) == 10
+    assert len(rows) == 18
+    assert len(re.findall(r"^best: CSDM, rate \S+", said, re.M)) == 2
     for _, start, end, mrr, feasibility in rows:
         assert float(end) < float(start)
         assert 0.0 < float(mrr) < 1.0
@@ -546,6 +545,13 @@ def test_table_2_of_paper_001_counts_time_to_objectives(tmp_path: Path) -> None:
         assert objectives[name] < 1e3 * float(start[1])
     for name in ("UMCM, published, from 1e5", "ADMM, published, from 1e5", "CSDM, published"):
         assert objectives[name] > 10.0 * float(start[1])
+    words = ("--start", "random", *at_most(1))
+    said = run("examples/j_orthogonal/table2.py", "--data", str(tmp_path / "rows.svmlight"), *words)
+    signs = np.repeat([1.0, -1.0], 5)
+    x = JOrthogonal.with_signs(signs).random(np.random.default_rng(0))
+    start = re.search(r"half objective at the start (\S+)", said)
+    assert start is not None
+    assert float(start[1]) == pytest.approx(-0.5 * float(((rows @ x) ** 2).sum()), rel=1e-3)
 
 
 @pytest.mark.slow
