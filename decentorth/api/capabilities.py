@@ -46,7 +46,7 @@ def lacking(problem: AnyProblem, declared: Declared) -> tuple[object, type] | No
 
 def check_capabilities(problem: AnyProblem, algorithm: Method) -> None:
     """Raise a TypeError that names the capability that the problem or its constraint set lacks, or
-    a ValueError for a single-agent method with several agents."""
+    a ValueError for features split over agents and a method of whole points."""
     name, declared = type(algorithm).__name__, Declared.of(algorithm)
     if (found := lacking(problem, declared)) is not None:
         thing, need = type(found[0]).__name__, found[1].__name__
@@ -56,12 +56,6 @@ def check_capabilities(problem: AnyProblem, algorithm: Method) -> None:
         raise ValueError(
             f"{name} is for agents that each hold a whole point, but those of "
             f"{type(problem).__name__} hold features, rows of one point"
-        )
-    if algorithm.network == "single-agent" and problem.n_agents > 1:
-        raise ValueError(
-            f"{name} is a centralized method for one agent, but the problem has "
-            f"{problem.n_agents}: use a decentralized method, or one agent (n_agents 1, "
-            "problem.pooled())"
         )
 
 
@@ -207,10 +201,35 @@ def check_agents(network: Network, n_agents: int) -> None:
         raise ValueError(f"W is for {network.n_agents} agents, but the problem has {n_agents}")
 
 
+def check_sums(name: str, network: Network, arrives: bool) -> None:
+    """Raise ValueError unless agents can add exactly, for a method of one agent on several.
+
+    ``arrives`` is True if every message arrives as it was sent.
+    """
+    if network.directed:
+        raise ValueError(
+            f"{name} on several agents adds exactly along a tree, with messages both ways, and "
+            "this graph is directed: take push_pull, or drgta, which retracts; or an undirected "
+            "graph"
+        )
+    if network.sequence is not None:
+        raise ValueError(
+            f"{name} on several agents adds exactly along a tree, and this network changes over "
+            "time: take drfgt with step_size and penalty as numbers, or a graph that stays"
+        )
+    if not arrives:
+        raise ValueError(
+            f"{name} on several agents adds exactly along a tree, and this network loses or "
+            "changes messages: take drfgt, or leave channel out"
+        )
+
+
 def check_network(algorithm: Method, network: Network) -> None:
     """Raise ValueError unless the method is for this network, which is directed or changes over
     time."""
     declared, name = Declared.of(algorithm), type(algorithm).__name__
+    if algorithm.network == "single-agent" and network.n_agents > 1:
+        check_sums(name, network, network.sums_exactly)
     if network.sequence is not None and declared.first_step == "auto":
         _ = network.spectrum  # raises where there is none
     if not network.directed:

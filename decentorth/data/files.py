@@ -18,9 +18,10 @@ that are too large, compressed arrays that would become more than 1 GiB and 100 
 (`topologies.matrix_files`), and everything but regular files.
 
 A ``.npz`` may also be a sparse matrix saved by ``scipy.sparse.save_npz``. Sparse matrices are made
-dense, up to `decentorth.data.arrays.DENSE_LIMIT` per process. Nothing is unpickled. All values must
-be real and finite (`MatrixFile.observed`: or missing); they are converted to float64, exactly where
-float64 holds them (integers up to 2**53).
+dense, up to `decentorth.data.arrays.DENSE_LIMIT` per process, unless they are to be kept
+(`Columns.keep_sparse`). Nothing is unpickled. All values must be real and finite
+(`MatrixFile.observed`: or missing); they are converted to float64, exactly where float64 holds them
+(integers up to 2**53).
 """
 
 from __future__ import annotations
@@ -169,6 +170,7 @@ class MatrixFile:
         self.name = os.fspath(path)
         self._reader = reader or _reader(self.name, columns, triplets)
         self._keeps_missing = columns.keep_missing
+        self._keeps_sparse = columns.keep_sparse
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -180,18 +182,21 @@ class MatrixFile:
         beside the rows."""
         return self._reader.extent()
 
-    def rows(self, index: ArrayLike) -> Array:
+    def rows(self, index: ArrayLike) -> Any:
         """Return the rows ``index``, in that order and with repeats.
 
-        The result is a new float64 array, ``(len(index), d)``, C-contiguous.
+        The result is a new float64 array, ``(len(index), d)``, C-contiguous, or the ``csr_array``
+        of a sparse file whose rows are kept sparse.
         """
+        if self._kept_sparse is not None:
+            return self._kept_sparse[require_rows(index, self.shape[0], self.name)]
         return self._select(index, missing=False)
 
     def part(self, rows: Index, columns: Index) -> Array:
         """``(len(rows), len(columns))``: some rows and columns, in that order; of a sparse file
         only these are made dense."""
         if self._reader.sparse() is None:
-            return np.ascontiguousarray(self.rows(rows)[:, columns])
+            return np.ascontiguousarray(self._select(rows, missing=False)[:, columns])
         index = require_rows(rows, self.shape[0], self.name)
         require(8.0 * len(index) * np.size(columns), self.name)
         part: Array = self.stored()[index][:, columns].toarray()
@@ -222,17 +227,24 @@ class MatrixFile:
                 "process (more ranks)"
             ) from error
 
-    def _require_finite(self, block: Array, rows: Index | None, missing: bool = False) -> None:
+    def _require_finite(
+        self, block: Array, rows: Index | None, missing: bool = False, stored: Any = None
+    ) -> None:
         """Raise unless all values are finite, or NaN where values may be ``missing``; the message
         has the place of the first wrong.
 
-        ``rows`` are the numbers of the block's rows in the matrix (None: all of them).
+        ``rows`` are the numbers of the block's rows in the matrix (None: all of them). A block of
+        one column may hold the entries of the sparse matrix ``stored``.
         """
         bad = np.isinf(block) if missing or self._keeps_missing else ~np.isfinite(block)
         count = int(np.count_nonzero(bad))
         if not count:
             return
         row, column = (int(i) for i in np.argwhere(bad)[0])
+        first = block[row, column]
+        if stored is not None:
+            column = int(stored.indices[row])
+            row = int(np.searchsorted(stored.indptr, row, side="right")) - 1
         place = self._reader.place(row if rows is None else int(rows[row]), column)
         nans = int(np.count_nonzero(np.isnan(block[bad])))
         repair = LEAVE_OUT
@@ -240,11 +252,21 @@ class MatrixFile:
             repair = self._reader.repair
         raise ValueError(
             f"{self.name}: {count} of the {block.size} values read are not finite ({nans} NaN, "
-            f"{count - nans} infinite); the first is {block[row, column]} at {place}. {repair}"
+            f"{count - nans} infinite); the first is {first} at {place}. {repair}"
         )
 
-    def matrix(self) -> Array:
-        """Return all rows as a new float64 array, ``(m, d)``, C-contiguous."""
+    @cached_property
+    def _kept_sparse(self) -> Any:
+        """All rows of a sparse file that are kept sparse; otherwise None."""
+        found = self._reader.sparse() if self._keeps_sparse else None
+        if found is not None:
+            self._require_finite(found.data[:, None], None, stored=found)
+        return found
+
+    def matrix(self) -> Any:
+        """Return all rows as `rows` does."""
+        if self._kept_sparse is not None:
+            return self._kept_sparse
         block = self._read(None)
         self._require_finite(block, None)
         return block
@@ -257,7 +279,7 @@ class MatrixFile:
         found = self._reader.sparse()
         if found is None:
             return self.matrix()
-        self._require_finite(found.data[:, None], None)
+        self._require_finite(found.data[:, None], None, stored=found)
         return found
 
     @cached_property
@@ -275,7 +297,8 @@ class MatrixFile:
 
 def load_matrix(path: PathLike) -> Array:
     """``(m, d)``: the whole matrix at ``path``, see `MatrixFile.matrix`."""
-    return MatrixFile(path).matrix()
+    dense: Array = MatrixFile(path).matrix()
+    return dense
 
 
 def load_labels(path: PathLike) -> Labels:

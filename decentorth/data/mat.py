@@ -22,7 +22,7 @@ import numpy as np
 
 from decentorth.data.arrays import ArrayReader, Content
 from decentorth.data.formats import chosen
-from topologies.matrix_files import EXPANSION, checked, load_sparse, reading
+from topologies.matrix_files import EXPANSION, Header, checked, load_sparse, reading
 from topologies.memory import SMALL, require
 
 SECONDS = 600
@@ -53,7 +53,7 @@ def read_mat(path: Path, key: str | None) -> Content:
 class MatReader(ArrayReader):
     """A dense or sparse matrix of a MATLAB file."""
 
-    def _header(self) -> tuple[tuple[int, ...], float] | None:
+    def _header(self) -> Header | None:
         if self.path.stat().st_size <= SMALL:  # the child reads it as quickly
             return None
         with reading(self.path, " as a .mat file"):
@@ -62,7 +62,7 @@ class MatReader(ArrayReader):
         if kind == "sparse":
             return None
         size = np.dtype(kind.replace("logical", "bool")).itemsize
-        return tuple(shape), float(math.prod(shape) * size)
+        return Header(tuple(shape), float(math.prod(shape) * size))
 
 
 def _read(path: Path, key: str, folder: str) -> list[Any]:

@@ -258,6 +258,8 @@ class Sites:
     """The number of the columns of all views."""
     beside: float
     """The most bytes that reading a site takes beside its samples."""
+    stored: float | None
+    """The most numbers that a row takes on average at a site here, where all are sparse files."""
 
     def __init__(self, entries: Callable[[slice], Sequence[View]], columns: Columns) -> None:
         for name, given in columns._asdict().items():
@@ -284,6 +286,8 @@ class Sites:
         self.counts = [count for part in every for count in json.loads(part)]
         self.width = sum(view[0].columns for view in extents)
         self.beside = max(extent.beside for view in extents for extent in view)
+        kept = [extent.stored for extent in extents[0]] if self._columns.keep_sparse else [None]
+        self.stored = None if None in kept else max(filter(None, kept), default=0.0)
         self._agents = agents
 
     def read(self, agents: slice, collective: Collective) -> list[Samples]:

@@ -47,7 +47,7 @@ class Columns(NamedTuple):
     --------
     >>> from decentorth.data import Columns
     >>> Columns(samples=("height", "mass"), drop_missing=True)
-    Columns(samples=('height', 'mass'), label=None, drop_missing=True, exclude=(), keep_missing=False)
+    Columns(samples=('height', 'mass'), label=None, drop_missing=True, exclude=(), keep_missing=False, keep_sparse=False)
     """
 
     samples: tuple[str, ...] = ()
@@ -60,11 +60,13 @@ class Columns(NamedTuple):
     """The names of columns that are left out, where ``samples`` names none."""
     keep_missing: bool = False
     """Return missing cells as NaN; otherwise they are refused."""
+    keep_sparse: bool = False
+    """Return the rows of sparse files as a ``csr_array``; otherwise they are made dense."""
 
     @property
     def by_name(self) -> bool:
         """True if columns are chosen by name, or rows by their cells, which needs a table."""
-        return self._replace(keep_missing=False) != Columns()
+        return self._replace(keep_missing=False, keep_sparse=False) != Columns()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -73,7 +75,7 @@ class Columns(NamedTuple):
 
     def given(self) -> str:
         """The choices as text, in the form of keyword arguments."""
-        settings = self._replace(keep_missing=False)._asdict()
+        settings = self._replace(keep_missing=False, keep_sparse=False)._asdict()
         return ", ".join(f"{name}={value!r}" for name, value in settings.items() if value)
 
 
@@ -195,6 +197,9 @@ class Table(Reader):
         return len(self._kept), len(self.samples)
 
     def extent(self) -> Extent:
+        first = self._cells([self.number(name) for name in self.samples], None)
+        for row, cells in islice(first, 1):
+            self._row(row, cells, self.samples)
         if self.path.stat().st_size <= SMALL:
             return super().extent()
         rows = self.about()

@@ -136,6 +136,7 @@ class TextReader(Reader):
         return sum(1 for _ in self._data()), self._layout.columns
 
     def extent(self) -> Extent:
+        self._refuse(np.ones(1, dtype=bool))
         if self.path.stat().st_size <= SMALL:
             return super().extent()
         return Extent(about_lines(self.path), self._layout.columns)
@@ -160,7 +161,8 @@ class TextReader(Reader):
         return block
 
     def _refuse(self, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
-        """Raise for the first of the ``chosen`` lines that is no row of numbers."""
+        """Raise for the first of the ``chosen`` lines that is no row of numbers; lines beyond
+        ``chosen`` are not read."""
         first, mark, columns, names = self._layout
         for number, text in compress(self._data(), chosen.tobytes()):
             fields = text.split(mark)

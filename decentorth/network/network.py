@@ -442,14 +442,14 @@ class Network(Shown):
             [np.broadcast_to(one.reshape(x.shape[1:]), x.shape).copy() for one, x in pairs]
         )
 
-    def column_sums(self, values: Array) -> Array:
+    def column_sums(self, values: Array, use: str = "sums of columns") -> Array:
         """``(k,)``: the sums over all agents of ``values``, ``(n_local, k)``, before a run; every
         message arrives, and is counted.
 
         As `total`; on a directed graph, and on one that changes, the messages go along the chain of
         the agents in their order.
         """
-        return self._add_up(self._flat(values), "sums of columns")
+        return self._add_up(self._flat(values), use)
 
     @cached_property
     def _tree(self) -> Tree:

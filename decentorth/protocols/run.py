@@ -55,6 +55,9 @@ class Observed(State, Protocol):
     """The floating-point operations so far."""
     drift: Array
     """The largest infeasibility that a re-orthogonalisation has found."""
+    point: Any
+    """The point x of a single agent with ``gradient``, the gradient there, which the method carries
+    along."""
 
 
 S = TypeVar("S", bound=State)
@@ -138,6 +141,9 @@ class Declared:
     """True if its iterations can be made on a device."""
     every_message: ClassVar[bool] = False
     """True if it does not tolerate lost or changed messages."""
+    by_moments: ClassVar[bool] = False
+    """True if several agents only add the sums on which the problem depends
+    (`protocols.Moments`)."""
     on_time: ClassVar[bool] = False
     """True if it does not converge where most messages are late."""
     nonsmooth: ClassVar[bool] = False

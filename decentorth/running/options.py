@@ -58,6 +58,9 @@ class Place(Drawn):
         the rank's agents. "restart", for asynchronous agents, continues with them from their
         checkpoints on other ranks. The last two need Open MPI with --with-ft ulfm
         (``docs/running.md``).
+    answer
+        Compute the answer of all samples of sites too, by counted sums, for the column ``error``.
+        Generated and bundled data always have it.
     device
         Where iterations are computed: "cuda" or "cuda:1" (a GPU, by PyTorch) or "torch:cpu", with
         ":float32" appended for single precision. By default NumPy (``docs/devices.md``).
@@ -65,6 +68,7 @@ class Place(Drawn):
 
     rank_timeout: Annotated[Seconds, Form(partial(_limit, "rank_timeout"))] = RANK_TIMEOUT
     on_rank_loss: Literal["abort", "shrink", "restart"] = "abort"
+    answer: bool = False
     device: str | None = None
 
 

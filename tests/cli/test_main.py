@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -306,7 +307,8 @@ def test_help_fits_80_columns_and_divides_no_flag_and_no_default(
 
 def test_the_help_of_a_run_has_its_settings_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
     found: dict[str, set[str]] = {}
-    for line in printed("run", [], capsys).splitlines():
+    assert top.main(["run", "--help", "all"]) == 0
+    for line in capsys.readouterr().out.splitlines():
         if line[:1].isalpha():
             heading = line
         elif line.startswith("  --"):
@@ -319,6 +321,23 @@ def test_the_help_of_a_run_has_its_settings_in_groups(capsys: pytest.CaptureFixt
     assert sum(map(len, found.values())) == len(
         {name for group in Command([]).groups.values() for name in group}
     )
+
+
+def test_the_help_of_a_run_begins_with_what_one_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    out = printed("run", [], capsys)
+    flags = re.findall(r"^  --([\w-]+)", out, re.M)
+    assert len(flags) <= 20
+    assert len(out.splitlines()) <= 80
+    assert {"problem", "topology", "iterations", "out"} <= {*flags}
+    named = printed("run", ["--problem", "pca"], capsys)
+    assert {"rank", "data"} <= {*re.findall(r"^  --([\w-]+)", named, re.M)} - {*flags}
+
+
+def test_help_has_topics(capsys: pytest.CaptureFixture[str]) -> None:
+    assert top.main(["run", "--help", "start"]) == 0
+    assert re.findall(r"^  --([\w-]+)", capsys.readouterr().out, re.M) == ["start", "resume"]
+    assert top.main(["run", "--help", "stoping"]) == 2
+    assert "no such topic; did you mean stopping?" in capsys.readouterr().err
 
 
 @pytest.mark.slow

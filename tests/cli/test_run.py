@@ -23,6 +23,7 @@ from numpy.lib import format as npy
 
 import topologies as tp
 from decentorth import DRFGT, solve
+from decentorth.api import Run
 from decentorth.commands.line.shell import one_line, together
 from decentorth.commands.line.wiring import read_weights
 from decentorth.commands.run.command import main
@@ -281,8 +282,9 @@ BAD = [
     ("--topology rng", "unknown graph 'rng'; did you mean 'ring'?"),
     ("--rank 7 --dimension 6", "d = 6 and r = 7"),
     (
-        "--algorithm landing",
-        "Landing is a centralized method for one agent, but the problem has 10",
+        "--algorithm landing --topology directed_ring",
+        "Landing on several agents adds exactly along a tree, with messages both ways, and this "
+        "graph is directed: take push_pull, or drgta",
     ),
     (
         "--problem gevp --algorithm destiny",
@@ -326,6 +328,8 @@ BAD = [
         "a gradient tolerance needs a differentiable problem",
     ),
     ("--start huge.npy --dimension 6 --rank 2", "x0 (--start) must have no entry beyond 1e+50"),
+    # and no RuntimeWarning
+    ("--start wide.npy --dimension 6 --rank 2", "x0 (--start) must be finite"),
     ("--out broken.yaml/run", "cannot write to broken.yaml/run: Not a directory"),
     ("--rows 1000000000000", "not enough memory: the data and the agents' points would take "),
     ("--dimension 1000000", " are free; give smaller numbers, or more ranks on more hosts\n"),
@@ -347,6 +351,7 @@ def bad_files(folder: Path) -> None:
     (folder / "many").mkdir()
     np.savez(folder / "many" / "final.npz", x=np.zeros((0, 6, 2)))
     np.save("huge.npy", np.full((6, 2), 1e300))
+    np.save("wide.npy", np.full((6, 2), np.longdouble("1e4000")))
     np.save("apart.npy", np.kron(np.eye(2), np.full((2, 2), 0.5)))
 
 
@@ -445,6 +450,7 @@ def test_a_dry_run_prints_the_sizes_without_the_data(
     np.save("wide.npy", rng.standard_normal((120, 31)))
     Path("labels.txt").write_text("\n".join(map(str, rng.integers(0, 4, 120))))
     arguments = ["--problem", *flags.split(), "--dry-run"]
+    monkeypatch.setattr(Run, "_answered", False)  # no answer is found of random samples
     assert main(arguments) == 0
     found = capsys.readouterr().out.splitlines()
     monkeypatch.setattr(Deferred, "stand_in", lambda self, more=0: self)
@@ -853,3 +859,39 @@ def test_weights_of_edges_that_are_not_read_are_named(capsys: pytest.CaptureFixt
         "3 agents, file:roads.csv (km of the edges not read), metropolis weights"
         in capsys.readouterr().out
     )
+
+
+def test_edge_weights_make_the_mixing_matrix(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("roads.csv").write_text("from,to,km\nBern,Thun,30\nThun,Brig,60\nBrig,Bern,80\n")
+    case = ("--problem", "procrustes", "--topology", "file:roads.csv", "--iterations", "3")
+    assert main([*case, "--edge-weight", "1/km", "--out", "a"]) == 0
+    assert "file:roads.csv, metropolis weights of conductances 1/km," in capsys.readouterr().out
+    W = tp.conductance_weights(tp.graph_from_file("roads.csv"), "1/km")
+    np.save("W.npy", W.toarray())
+    own = ("--problem", "procrustes", "--weights-file", "W.npy", "--iterations", "3")
+    assert run(*own, "--out", "b") == 0
+    assert comparable("a") == comparable("b")
+    for more, message in (
+        ("--edge-weight 1/miles", "every edge needs the attribute 'miles', and"),
+        ("--edge-weight km --weights fmmc", "edge_weight gives Metropolis weights"),
+        ("--edge-weight km --weights-file W.npy", "weights_file holds the whole W"),
+    ):
+        assert run(*case, *more.split()) == 2
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "more"), [("t.csv", ""), ("t.csv", "--label-column c"), ("t.txt", "")]
+)
+def test_a_dry_run_names_columns_of_text(
+    name: str, more: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The error of the run itself, also in a file whose rows a dry run only estimates."""
+    rows = [f"n{i},p{i},{i},{i * i % 7},{i % 3}" for i in range(60_000)]
+    for count in (40, 60_000):
+        Path(name).write_text("\n".join(["name,place,a,b,c", *rows[:count]]))
+        words = ["--problem", "pca", "--data", name, "--rank", "2", "--agents", "4", *more.split()]
+        assert main([*words, "--dry-run"]) == 2
+        assert "--exclude name,place" in capsys.readouterr().err
+        assert main([*words, "--exclude", "name,place", "--dry-run"]) == 0
+        capsys.readouterr()

@@ -206,6 +206,19 @@ def test_npy_of_any_real_type_is_converted_exactly(dtype: str, tmp_path: Path) -
     assert np.array_equal(load_matrix(tmp_path / "a.npy"), values.astype(float))
 
 
+def test_files_of_python_2_are_read_without_a_warning(tmp_path: Path) -> None:
+    values = np.arange(12.0).reshape(4, 3)
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (4L, 3L), }".ljust(117) + b"\n"
+    content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + values.tobytes()
+    (tmp_path / "old.npy").write_bytes(content)
+    with zipfile.ZipFile(tmp_path / "old.npz", "w") as archive:
+        archive.writestr("a.npy", content)
+    for name in ("old.npy", "old.npz"):
+        file = MatrixFile(tmp_path / name)
+        assert file.extent()[:2] == (4, 3)
+        np.testing.assert_array_equal(file.matrix(), values)
+
+
 def test_only_the_rows_wanted_of_an_npy_are_checked_and_read(tmp_path: Path) -> None:
     """A sparse file of 80 GB: row 3 could not be had by reading the whole."""
     rows, columns = 100_000_000, 100
@@ -699,8 +712,8 @@ def test_sizes_are_known_before_the_numbers_are_read(tmp_path: Path) -> None:
     beside = {"a.npz": 8.0 * A.size, "two.npz:b": 8.0 * A[:3].size, "a.mtx": 8.0 * A.size}
     for name in ("a.npy", "a.npz", "two.npz:b", "a.mat", "a.mtx", "a.csv", "named.csv"):
         file = MatrixFile(f"{tmp_path}/{name}")
-        assert file.extent() == (*file.shape, beside.get(name, 0.0))
-    assert MatrixFile(f"{tmp_path}/named.csv", Columns(("b", "e"))).extent() == (M, 2, 0.0)
+        assert file.extent() == (*file.shape, beside.get(name, 0.0), None)
+    assert MatrixFile(f"{tmp_path}/named.csv", Columns(("b", "e"))).extent() == (M, 2, 0.0, None)
 
 
 def test_of_a_header_no_number_is_read(tmp_path: Path) -> None:
@@ -711,11 +724,11 @@ def test_of_a_header_no_number_is_read(tmp_path: Path) -> None:
         with contextlib.suppress(OSError):
             os.truncate(path, path.stat().st_size + 8 * 10**8 * columns)
             break
-    assert MatrixFile(path).extent() == (10**8, columns, 0.0)
+    assert MatrixFile(path).extent() == (10**8, columns, 0.0, None)
     path = tmp_path / "a.mtx"
     path.write_text("%%MatrixMarket matrix array real general\n100000 1000\n")
     os.truncate(path, 2**28)
-    assert MatrixFile(path).extent() == (10**5, 1000, 8e8)
+    assert MatrixFile(path).extent() == (10**5, 1000, 8e8, None)
 
 
 @pytest.mark.slow

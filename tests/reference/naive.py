@@ -262,3 +262,23 @@ def lbfgs(gradient: Gradient, x0: Array, steps: Sequence[float], memory: int) ->
         d = -tangent_projection(x, (inverse @ z.reshape(-1)).reshape(x.shape))
         points.append(x)
     return points
+
+
+def leading_vectors(C: Array, space: Array, count: int) -> Array:
+    """The leading eigenvectors of C within an orthonormal basis of a space."""
+    values, vectors = np.linalg.eigh(space.T @ C @ space)
+    return space @ vectors[:, np.argsort(-values)[:count]]
+
+
+def block_krylov(C: Array, first: Array, r: int, blocks: int, iterations: int) -> list[Array]:
+    """The r leading vectors of C in span(X, C X, ..., C^k X), which begins again from as many
+    leading vectors as X has columns where it has ``blocks`` blocks; X are the ``first`` columns."""
+    b = first.shape[1]
+    space, points = np.linalg.qr(first)[0], []
+    for _ in range(iterations):
+        if space.shape[1] == blocks * b:
+            space = leading_vectors(C, space, b)
+        both = np.hstack((space, C @ space / np.linalg.norm(C, 2)))
+        space = np.linalg.svd(both)[0][:, : space.shape[1] + b]
+        points.append(leading_vectors(C, space, r))
+    return points

@@ -26,9 +26,11 @@ from topologies.canonical import (
     row_sums,
     with_diagonal,
 )
+from topologies.graphs.families import Labelled
 from topologies.later import nx
 from topologies.spectra.eigenvalues import laplacian_extremes
 from topologies.weights.checks import adjacency, check_weights
+from topologies.weights.conductances import conductances
 from topologies.weights.fastest import fdla_weights, fmmc_weights
 from topologies.words import suggestion
 
@@ -83,6 +85,42 @@ def metropolis_weights(graph: Weights) -> Weights:
     """``W_ij = 1 / (1 + max(degree_i, degree_j))``, shape (n, n), the rest on the diagonal. Raises
     the errors of `check_graph`."""
     return _by_degrees(graph, 1.0)
+
+
+def conductance_weights(graph: Labelled, edge_weight: str) -> Weights:
+    """Return Metropolis weights for edges with conductances, ``(n, n)``.
+
+    Edges of a large conductance get a large weight. With the conductances c_ij, their sum d_i and
+    their maximum m_i over the neighbours of agent i,
+
+        W_ij = c_ij / (max(d_i, d_j) + max(m_i, m_j)),
+
+    and the rest is on the diagonal. W is symmetric as c is. Each row sums to 1, and
+    ``W_ii >= m_i / (d_i + m_i) > 0``, since its other entries add up to at most
+    ``d_i / (d_i + m_i)``. Equal conductances give `metropolis_weights`.
+
+    Parameters
+    ----------
+    graph : networkx.Graph
+        A graph with an attribute on every edge, as `graph_from_file` reads it.
+    edge_weight : str
+        The attribute whose values are the conductances, or ``1/`` and the attribute whose
+        reciprocals are: ``"1/km"`` for lengths.
+
+    Raises
+    ------
+    ValueError
+        An edge lacks the attribute or its value is no positive number.
+    """
+    matrix = conductances(graph, edge_weight)
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    columns = matrix.indices
+    total = row_sums(matrix)
+    largest = matrix.max(axis=1).toarray().ravel()
+    matrix.data /= np.maximum(total[rows], total[columns]) + np.maximum(
+        largest[rows], largest[columns]
+    )
+    return check_weights(with_diagonal(matrix, 1 - row_sums(matrix)))
 
 
 @_rule

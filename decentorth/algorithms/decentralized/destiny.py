@@ -90,8 +90,8 @@ class DESTINY(SafeTracking):
     ----------
     penalty
         beta > 0 (about 1 in the paper's experiments, whose objectives are scaled), or auto: from
-        the agents' Lipschitz constants, and 0.1 / step_size beside a given step_size, smaller where
-        W has eigenvalues near -1.
+        the agents' Lipschitz constants, and 0.1 / step_size beside a given step_size, smaller on
+        sparse graphs.
     variant
         Where gradients are taken: direct, at the iterate; dissolved, at the iterate x (3I - x^T
         x)/2, nearer to the manifold.

@@ -65,8 +65,7 @@ class DRFGT(SafeTracking):
     Parameters
     ----------
     penalty
-        lambda > 0 of the landing field, or auto: 0.1 / step_size, smaller where W has eigenvalues
-        near -1.
+        lambda > 0 of the landing field, or auto: 0.1 / step_size, smaller on sparse graphs.
 
     Examples
     --------

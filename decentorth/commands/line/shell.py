@@ -11,6 +11,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from decentorth.process.printing import BAD_INPUT, FAULT, complain, discard, say
@@ -69,7 +70,7 @@ def serve(
         if "--version" in words:
             return say(f"decentorth {__version__}", root)
         if HELP & set(words):
-            return show_help(form, [word for word in words if word not in HELP], root)
+            return show_help(form, words, root)
         try:
             communicator = connect()
         except RuntimeError as error:
@@ -167,13 +168,21 @@ def framed(
 
 
 def show_help(form: AnyForm, words: Sequence[str], speaks: bool = True) -> int:
-    """Print the help of a command if this rank ``speaks``, and return the exit code 0."""
+    """Print the help of a command if this rank ``speaks``, and return the exit code 0.
+
+    A word after ``--help`` names a topic.
+    """
     path = early_flag(words, "config")
     try:
         raw = config_bytes(path)
     except OSError as error:
         raise InputError(one_line(error)) from None
-    return say(form(words, path, raw).help(), speaks)
+    topic = ""
+    for flag, word in pairwise(words):
+        if flag in HELP and not word.startswith("-"):
+            topic = word
+    rest = [word for word in words if word not in HELP]
+    return say(form(rest, path, raw).help(topic), speaks)
 
 
 def read_configuration(form: type[Form[C]], words: Sequence[str], communicator: Communicator) -> C:

@@ -183,6 +183,8 @@ class RunOutput:
         """Print the results, and how the run has ended."""
         network, row = result.network, result.row
         facts = [*results(result.history.rows[0], row, error_name(result.problem))]
+        if "error" not in row.values and result.error is not None:
+            facts.append((error_name(result.problem).replace("_", " "), f"{result.error:.3g}"))
         if network.messages:
             sent = f"{network.messages} messages, {size(network.bytes)} in {network.rounds} rounds"
             facts.append(("sent", sent))
