@@ -29,6 +29,7 @@ from ..common.pooled import HERE, symmetric_total, triangle, with_spectrum
 from ..common.pooled import rows as number_of_rows
 from ..common.sparse_rows import SparseRows
 from ..common.squares import SquaresProblem, gram_numbers
+from ..features.own_files import among, features_of
 from ..features.split import Among, SplitPCA, by_features, random_features, split_features
 
 log = logging.getLogger(__name__)
@@ -251,8 +252,10 @@ class PCASettings(OneView, Centred):
         return Outline(copies=copies, more=lambda own: gram_numbers(own, d), point=point)
 
     def features(self, n_agents: int, seed: int) -> Deferred:
-        """The problem of agents that hold features, consecutive columns, of all samples; each rank
-        reads all data."""
+        """The problem of agents that hold features of all samples: those of their own files, or
+        consecutive columns of one file, which each rank reads whole."""
+        if (files := self._features_of_sites(n_agents, seed)) is not None:
+            return self._own_features(files)
         source = self._source(1, seed)
 
         def build() -> SplitPCA:
@@ -269,6 +272,18 @@ class PCASettings(OneView, Centred):
             return problem.with_units(self.no_units(source.width))
 
         return split_features(n_agents, build, source.numbers, made, self.partition)
+
+    def _own_features(self, files: division.Division) -> Deferred:
+        """The problem of sites with features in files of their own."""
+
+        def build(agents: slice, collective: Collective) -> SplitPCA:
+            found = features_of(files, agents, collective, self.key)
+            place = among(agents, [(len(a[0]),) for a in found.samples], collective)
+            with collective.together():
+                rows = self._prepared(found.in_units(self.wanted), HERE)
+                return SplitPCA(rows, self.rank, among=place)
+
+        return Deferred(files.n_agents, build, sites=files.sites, private=True)
 
     def _drawn(self, n_agents: int, seed: int) -> division.Generated:
         """Gaussian samples of each agent from its own stream, stretched along its own axes."""
