@@ -433,4 +433,4 @@ class Run(Shown):
         A ValueError names the worst agent, if a gradient does not fit its value, or is not finite.
         """
         with one_thread():
-            return checked(self.problem, self.arguments.seed, self.collective)
+            return checked(self.problem, self.arguments.seed, self._pool())

@@ -25,7 +25,7 @@ from ..base import Deferred, Loadable, Outline, stream
 from ..common import division
 from ..common.checks import SparseOrArrays, samples
 from ..common.division import Centred, OneView, Part
-from ..common.pooled import HERE, symmetric_total, triangle, with_spectrum
+from ..common.pooled import HERE, root, symmetric_total, with_spectrum
 from ..common.pooled import rows as number_of_rows
 from ..common.sparse_rows import SparseRows
 from ..common.squares import SquaresProblem, gram_numbers
@@ -155,7 +155,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         values, vectors = np.linalg.eigh(-symmetric_total(each, d, np.asarray, collective))
         values, vectors = values[::-1], vectors[:, ::-1]
         if r < d and values[r - 1] < _SMALL * values[0]:
-            _, values, rows = np.linalg.svd(triangle(self.weighted_rows(), collective.fold))
+            _, values, rows = np.linalg.svd(root(self.weighted_rows(), collective))
             if values[r - 1] - values[r] < _LOST * values[0]:
                 self.optimum, self.error_name = None, ""
                 if collective.rank == 0:
