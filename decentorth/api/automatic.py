@@ -67,7 +67,8 @@ def by_sums(arguments: AnySetup) -> bool:
 
 def few(problem: Any) -> bool:
     """True if the moments of a problem are no more numbers than `FEW` points."""
-    return isinstance(problem, Moments) and problem.n_moments <= FEW * math.prod(problem.shape)
+    size: int = math.prod(problem.shape)
+    return isinstance(problem, Moments) and problem.n_moments <= FEW * size
 
 
 def candidates(problem: Any, network: Network, single: bool) -> Iterator[tuple[Choice, Method]]:
@@ -107,7 +108,7 @@ def in_words(run: Any) -> str:
 def advice(run: Any, status: str, history: History) -> str:
     """The method that ``auto`` would take in place of a named one, for a run that ends at its limit
     far from an answer; else empty."""
-    norms = history.get("gradient_norm", ())
+    norms = history.get("gradient_norm", [])
     if status != "iterations" or len(norms) < 2 or norms[-1] <= SOLVED * norms[0]:
         return ""
     best = next(iter(fitting(run)), None)
