@@ -122,11 +122,35 @@ class _Signature:
         return whole.replace(parameters=list(whole.parameters.values())[1:])
 
 
+_MAKERS = "problem", "features", "in_blocks"
+"""The methods of settings that make a problem for a number of agents and a seed."""
+
+
+def _carrying(make: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, whose `Deferred` problem has the settings and the seed in ``given``."""
+
+    @wraps(make)
+    def made(self: Any, n_agents: int, seed: int) -> Any:
+        problem = make(self, n_agents, seed)
+        if not hasattr(problem, "given"):  # made at once, of a user's own settings
+            return problem
+        return problem._replace(given={**values(self), "type": type(self), "seed": seed})
+
+    return made
+
+
 class Settings:
     """A dataclass whose fields are checked against their annotations when it is made."""
 
     __signature__ = _Signature()
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
+    def __init_subclass__(cls) -> None:
+        """Let the problems that settings make carry these settings, which ranks compare."""
+        super().__init_subclass__()
+        for name in _MAKERS:
+            if inspect.isfunction(make := vars(cls).get(name)):
+                setattr(cls, name, _carrying(make))
 
     def __new__(cls, *args: object, **given: object) -> Self:
         """A new object; a TypeError for an unknown keyword names the nearest setting."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import PurePath
 from typing import Any, TypeAlias
@@ -24,6 +24,7 @@ from topologies.graphs import families as graphs
 from topologies.graphs import random as random_graphs
 from topologies.graphs import real as networks
 from topologies.graphs.edges import Edges
+from topologies.graphs.families import Labelled
 from topologies.later import nx
 from topologies.text import divided, values
 from topologies.typed import Shape
@@ -66,7 +67,9 @@ def is_digraph_name(specification: str) -> bool:
     return normal_name(specification.partition(":")[0]) in (*DIGRAPHS, _DIGRAPH)
 
 
-def digraph_from_name(specification: str, n_agents: int | None = None, seed: int = 0) -> _Digraph:
+def digraph_from_name(
+    specification: str, n_agents: int | None = None, seed: int = 0, names: Sequence[str] = ()
+) -> _Digraph:
     """The directed graph that ``specification`` describes: ``"directed_ring:chords=3"``,
     ``"random_k_out:20,k=3"``, ``"directed_exponential:16"``, ``"digraph:my/edges.txt"``.
 
@@ -77,12 +80,14 @@ def digraph_from_name(specification: str, n_agents: int | None = None, seed: int
             f"{specification!r} is no directed graph: take {', '.join(sorted(DIGRAPHS))} or "
             f"{_DIGRAPH}:PATH"
         )
-    graph: _Digraph = _call(specification, n_agents, seed)()
+    graph: _Digraph = _call(specification, n_agents, seed, names)()
     check_size(specification, graph.number_of_nodes(), n_agents)
     return graph
 
 
-def graph_from_name(specification: str, n_agents: int | None = None, seed: int = 0) -> _Graph:
+def graph_from_name(
+    specification: str, n_agents: int | None = None, seed: int = 0, names: Sequence[str] = ()
+) -> _Graph:
     """The graph that ``specification`` describes.
 
     Raises ValueError if the name or a parameter is unknown, a value cannot be read or is out of
@@ -98,14 +103,18 @@ def graph_from_name(specification: str, n_agents: int | None = None, seed: int =
         sides becomes the most square two-dimensional one.
     seed : int
         Seed of a random graph whose specification gives no seed.
+    names : sequence of str
+        The names of the agents, by which the nodes of a file are joined to them (`named_graph`).
     """
     _check_undirected(specification)
-    graph: _Graph = _call(specification, n_agents, seed)()
+    graph: _Graph = _call(specification, n_agents, seed, names)()
     check_size(specification, graph.number_of_nodes(), n_agents)
     return graph
 
 
-def adjacency_from_name(specification: str, n_agents: int | None = None, seed: int = 0) -> Weights:
+def adjacency_from_name(
+    specification: str, n_agents: int | None = None, seed: int = 0, names: Sequence[str] = ()
+) -> Weights:
     """The adjacency matrix, shape (n, n), of the graph that `graph_from_name` gives for the same
     arguments.
 
@@ -115,7 +124,7 @@ def adjacency_from_name(specification: str, n_agents: int | None = None, seed: i
     Raises the errors of `graph_from_name`.
     """
     _check_undirected(specification)
-    call = _call(specification, n_agents, seed)
+    call = _call(specification, n_agents, seed, names)
     built: Edges | _Graph = inspect.unwrap(call.func)(*call.args, **call.keywords)
     matrix = built.adjacency() if isinstance(built, Edges) else adjacency(built)
     check_size(specification, matrix.shape[0], n_agents)
@@ -145,7 +154,9 @@ def unread_in_file(specification: str) -> list[str]:
     return networks.unread_attributes(read(specification))
 
 
-def _call(specification: str, n_agents: int | None, seed: int) -> partial[Any]:
+def _call(
+    specification: str, n_agents: int | None, seed: int, names: Sequence[str]
+) -> partial[Any]:
     """The function that ``specification`` names, with its arguments: the leading ones, and those by
     name."""
     if _is_file(specification):
@@ -160,8 +171,8 @@ def _call(specification: str, n_agents: int | None, seed: int) -> partial[Any]:
         if is_digraph_name(specification):
             if option:
                 raise ValueError("largest_component is for undirected graphs: leave it out")
-            return partial(directed_graphs.digraph_from_file, path)
-        return partial(networks.graph_from_file, path, kept == "true")
+            return partial(_of_file, partial(directed_graphs.digraph_from_file, path), names)
+        return partial(_of_file, partial(networks.graph_from_file, path, kept == "true"), names)
     name, factory, first, values = _read(specification)
     if first is None:
         return partial(factory)
@@ -178,6 +189,11 @@ def _call(specification: str, n_agents: int | None, seed: int) -> partial[Any]:
     sizes = leading if sides else (leading,)
     check_size(specification, math.prod(sizes), n_agents)  # before anything is built
     return partial(factory, *sizes, **values)
+
+
+def _of_file(read: Callable[[], Labelled], names: Sequence[str]) -> Labelled:
+    """The graph in a file, whose nodes are in the order of the agents' ``names``."""
+    return graphs.named_graph(read(), names)[0]
 
 
 def _read(specification: str) -> tuple[str, Any, str | None, dict[str, Any]]:

@@ -44,8 +44,9 @@ class Setup(Place, Generic[P]):
         ``"drfgt:penalty=10"``.
     W
         ``(n, n)`` mixing matrix, symmetric and doubly stochastic, or a `topologies.WeightSequence`
-        that gives one for every round. Or a networkx graph, with Metropolis weights, whose nodes
-        are the agents in the order of `topologies.numbered`; edge attributes are ignored. Or the
+        that gives one for every round. Or a networkx graph, with Metropolis weights; edge
+        attributes are ignored. Nodes with names are joined to the sites of their names; without
+        sites, or with numbers, they are the agents in the order of `topologies.numbered`. Or the
         name of a graph or a sequence, with the weights of the command line: ``"ring"``,
         ``"torus:2x5"``. For `PushPull` also a ``networkx.DiGraph``, `topologies.DirectedWeights`,
         or the name of a directed graph: ``"directed_ring:chords=3"``. May be left out for a single
@@ -72,7 +73,8 @@ class Setup(Place, Generic[P]):
     @cached_property
     def mixing(self) -> tuple[Any, forms.Labels]:
         """The mixing matrix, or the sequence, and the names of its agents."""
-        return forms.network(self.W, self.problem.n_agents, self.seed)
+        sites = getattr(self.problem, "sites", ())
+        return forms.network(self.W, self.problem.n_agents, self.seed, sites)
 
     @property
     def method(self) -> Method:
@@ -94,13 +96,6 @@ class Setup(Place, Generic[P]):
     def sizes(self) -> Outline | None:
         """The sizes of the true data if a few random samples stand in for them, else None."""
         return self.problem.sizes if isinstance(self.problem, Deferred | Spread) else None
-
-    @property
-    def same(self) -> tuple[object, ...]:
-        """The facts that are the same on every rank, beside W and x0."""
-        parts = self.blocks or self.problem.n_agents
-        method = self.algorithm, self.seed, self.channel, self.on_rank_loss
-        return (type(self.problem), parts, *method)
 
 
 AnySetup = Setup[Any]

@@ -3,11 +3,13 @@ method or a starting point."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import topologies as tp
+from topologies.graphs.families import partners
 
 from .. import network as networks
 from ..numerics.ordered_sums import Csr
@@ -19,8 +21,10 @@ Labels = tuple[str, ...] | None
 """The names of all agents, None where they have none."""
 
 
-def network(W: Any, n_agents: int, seed: int) -> tuple[Any, Labels]:
+def network(W: Any, n_agents: int, seed: int, sites: Sequence[str] = ()) -> tuple[Any, Labels]:
     """The mixing matrix, or the sequence, that is given, and the names of its agents.
+
+    Nodes that have names are joined to the sites of their names.
 
     Parameters
     ----------
@@ -30,6 +34,8 @@ def network(W: Any, n_agents: int, seed: int) -> tuple[Any, Labels]:
         weights, or `topologies.directed_weights` where it is directed; None for a single agent.
     n_agents
         The number of agents of the problem, for a name that leaves it open.
+    sites
+        The names of the agents' sites, if they have names.
 
     Raises
     ------
@@ -46,11 +52,13 @@ def network(W: Any, n_agents: int, seed: int) -> tuple[Any, Labels]:
                 "networkx graph, or a matrix such as topologies.metropolis_weights(graph)"
             )
         case str():
-            return _named(W, n_agents, seed), None
+            return _named(W, n_agents, seed, sites), None
         case object(adjacency=_, nodes=_):
-            graph, labels = tp.named_graph(W)
+            graph, labels = tp.named_graph(W, sites)
             weights = {True: tp.directed_weights, False: tp.metropolis_weights}
             return weights[graph.is_directed()](graph), labels
+        case object(index=_, columns=_, iloc=_):
+            return _of_frame(W, sites)
         case list() | tuple() if any(np.ndim(one) == 2 or hasattr(one, "nodes") for one in W):
             raise TypeError(_SEVERAL)
     if callable(W) or (not isinstance(W, Csr) and np.ndim(W) == 3):
@@ -65,16 +73,27 @@ _SEVERAL = (
 )
 
 
-def _named(name: str, n_agents: int, seed: int) -> Any:
+def _of_frame(W: Any, sites: Sequence[str]) -> tuple[Any, Labels]:
+    """The mixing matrix in a frame of pandas, whose rows and columns are named after the agents,
+    and these names; numbers are no names."""
+    columns, rows = list(W.columns), list(W.index)
+    order = partners(columns, sites)
+    if any(isinstance(label, str) for label in columns):
+        names = [str(columns[place]) for place in order]
+        return W.to_numpy()[partners(rows, names)][:, order], tuple(names)
+    return W.to_numpy(), None
+
+
+def _named(name: str, n_agents: int, seed: int, sites: Sequence[str]) -> Any:
     """The mixing matrix, both of a directed graph, or the sequence of a name."""
     fixed = tp.agents_from_name(name, seed)
     if fixed not in (None, n_agents):
         raise ValueError(f"{name!r} has {fixed} agents, but the problem has {n_agents}")
     if tp.is_sequence_name(name):
-        return tp.sequence_from_name(name, n_agents, seed)
+        return tp.sequence_from_name(name, n_agents, seed, names=sites)
     if tp.is_digraph_name(name):
-        return tp.directed_weights(tp.digraph_from_name(name, n_agents, seed))
-    return tp.weights_from_name(tp.adjacency_from_name(name, n_agents, seed))
+        return tp.directed_weights(tp.digraph_from_name(name, n_agents, seed, sites))
+    return tp.weights_from_name(tp.adjacency_from_name(name, n_agents, seed, sites))
 
 
 def problem(problem: object) -> object:

@@ -244,8 +244,8 @@ class Result(FinishedRun):
         labels, units = run.arguments.mixing[1], tuple[Units, ...]()
         if isinstance(problem, AgentProblem):
             labels, units = problem.sites or labels, problem.units
-            if problem.sites:
-                x = SitePoints(x, tuple(labels[i] for i in run.numbers[problem.agents]))
+        if labels:
+            x = SitePoints(x, tuple(labels[i] for i in run.numbers[problem.agents]))
         ended = outcome._asdict()
         return cls(
             x=x,

@@ -28,7 +28,8 @@ def check_data(problem: object, communicator: Communicator) -> None:
                 return
         case _:
             return
-    collective = AgentCollective(communicator, even_bounds(deferred.n_agents, ranks))
+    bounds = even_bounds(deferred.n_agents, ranks)
+    collective = AgentCollective(communicator, bounds, holders=deferred.holders)
     own = collective.own
     points = POINT_ARRAYS
     if not spread:

@@ -39,7 +39,7 @@ from numpy.typing import ArrayLike
 from decentorth.data import formats, tables
 from decentorth.data.arrays import ArrayReader, Content, Extent, Reader
 from decentorth.data.checks import LEAVE_OUT, require_rows
-from decentorth.data.labels import Labels
+from decentorth.data.labels import Labels, typed
 from decentorth.data.mat import MatReader, read_mat
 from decentorth.data.tables import ALL, Columns, ParquetTable, Table, TextTable
 from decentorth.data.text import TextReader, has_delimiter
@@ -283,10 +283,16 @@ class MatrixFile:
         return found
 
     @cached_property
+    def written(self) -> Labels | None:
+        """``(m,)``: the labels as they are written, for `data.labels.agreed`; else None."""
+        return self._reader.labels() if self._reader.has_both else None
+
+    @cached_property
     def labels(self) -> Labels | None:
         """``(m,)``: the labels that the file holds beside the matrix (SVMlight, the named column of
-        a table), else None."""
-        return self._reader.labels() if self._reader.has_both else None
+        a table), integers if every one is written as an integer, else text; None without
+        labels."""
+        return None if self.written is None else typed(self.written)
 
 
 def load_matrix(path: PathLike) -> Array:
@@ -300,4 +306,4 @@ def load_labels(path: PathLike) -> Labels:
 
     Raises the errors of `MatrixFile`.
     """
-    return _reader(os.fspath(path)).labels()
+    return typed(_reader(os.fspath(path)).labels())

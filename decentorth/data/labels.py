@@ -2,10 +2,36 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable, Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Labels = NDArray[np.int64] | NDArray[np.str_]
+_INTEGER = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,17})(?:\.0+)?")
+"""An integer label; ``1.0``, which pandas writes beside missing cells, is 1, and ``01`` is text."""
+
+
+def typed(written: Labels) -> Labels:
+    """``(m,)``: labels as integers if every one is written as an integer, else as they are
+    written."""
+    if written.dtype.kind != "U" or not all(map(_INTEGER.fullmatch, written.tolist())):
+        return written
+    return np.array([int(text.partition(".")[0]) for text in written.tolist()], dtype=np.int64)
+
+
+def agreed(written: Sequence[Labels], everyone: Callable[[bytes], list[bytes]]) -> list[Labels]:
+    """The labels of sites, which are integers only if they are at every site; called by all ranks.
+
+    ``everyone`` gives the bytes of every rank.
+    """
+    found = [typed(labels) for labels in written]
+    own = json.dumps([labels.dtype.kind == "i" for labels in found])
+    if all(integers for part in everyone(own.encode()) for integers in json.loads(part)):
+        return found
+    return [labels.astype(np.str_) for labels in written]
 
 
 def as_labels(values: ArrayLike, what: str = "labels") -> Labels:

@@ -221,7 +221,8 @@ def naming(names: Sequence[str]) -> Iterator[None]:
         yield
     except (ValueError, TypeError) as error:
         text = re.sub(r"\bagent (\d+)\b", lambda found: f"site {names[int(found[1])]}", str(error))
-        raise type(error)(text) from None
+        error.args = (text,)
+        raise
 
 
 View: TypeAlias = Sequence[tuple[str, Any]]

@@ -24,7 +24,7 @@ from scipy import sparse
 
 from decentorth.data.arrays import Content, Extent, Reader
 from decentorth.data.checks import DROP, LEAVE_OUT
-from decentorth.data.labels import Labels
+from decentorth.data.labels import Labels, typed
 from decentorth.data.optional import needing
 from decentorth.data.text import about_lines, delimiter_of, shown, text_labels
 from decentorth.protocols import Array, Index
@@ -149,7 +149,7 @@ class Table(Reader):
         return numbers
 
     def words(self, name: str, wanted: Index | None = None, repair: str = LEAVE_OUT) -> Labels:
-        """``(k,)``: the wanted cells of a column as labels, integers if all are; none may be
+        """``(k,)``: the wanted cells of a column as labels, as they are written; none may be
         missing."""
         texts: list[str] = []
         for row, (cell,) in self._cells([self.number(name)], wanted):
@@ -217,7 +217,7 @@ class Table(Reader):
         return self.columns.label is not None
 
     def labels(self) -> Labels:
-        """The labels, all integers or else strings."""
+        """The labels as they are written."""
         if self.columns.label is not None:
             return self.words(self.columns.label, self._kept, DROP)
         if len(self.names) > 1:
@@ -368,8 +368,8 @@ def triplets(table: Table) -> Content:
         )
     if not table.count():
         raise ValueError(f"{table.path} is empty: it holds no rows")
-    users, user = np.unique(table.words(names[0]), return_inverse=True)
-    items, item = np.unique(table.words(names[1]), return_inverse=True)
+    users, user = np.unique(typed(table.words(names[0])), return_inverse=True)
+    items, item = np.unique(typed(table.words(names[1])), return_inverse=True)
     values = table.numbers(names[2:])[:, 0]
     wrong = np.flatnonzero(~np.isfinite(values))
     if wrong.size:

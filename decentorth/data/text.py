@@ -24,8 +24,8 @@ from topologies.matrix_files import reading, require_unpacked
 from topologies.memory import SMALL, require
 from topologies.words import is_number
 
-INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
-"""An integer label."""
+_CODE = re.compile(r"[+-]?0[0-9]")
+"""The beginning of a code with a leading zero, which is a label as text."""
 _UNDECODED = re.compile(r"[\udc80-\udcff]")
 """A byte that is not UTF-8, as the error handler "surrogateescape" gives it."""
 _SHOWN = 40
@@ -84,10 +84,7 @@ def shown(text: str) -> str:
 
 
 def text_labels(texts: Sequence[str], path: Path) -> Labels:
-    """``(m,)``: the labels in a file, integers if all are, else strings; ValueError where one is
-    not in UTF-8."""
-    if all(map(INTEGER.fullmatch, texts)):
-        return np.array([int(text) for text in texts], dtype=np.int64)
+    """``(m,)``: the labels in a file as they are written; ValueError where one is not in UTF-8."""
     wrong = next((text for text in texts if not text.isascii() and _UNDECODED.search(text)), None)
     if wrong is not None:
         raise ValueError(
@@ -197,6 +194,6 @@ class TextReader(Reader):
         texts = [text.strip() for _, text in lines]
         if len(texts) > 1 and not is_number(texts[0]) and all(map(is_number, texts[1:])):
             texts = texts[1:]
-        if all(map(is_number, texts)) and not all(map(INTEGER.fullmatch, texts)):
+        if all(map(is_number, texts)) and not any(map(_CODE.match, texts)):
             return as_labels(np.array(texts, dtype=np.float64), str(self.path))
         return text_labels(texts, self.path)

@@ -25,10 +25,12 @@ import topologies
 from .. import registry
 from ..api import Result, forms, solve
 from ..api.certificate import certify
+from ..api.same import check_facts
 from ..data.sites import naming, sites_of
 from ..network import connect, even_bounds
 from ..network.collective import AgentCollective
 from ..problems import Deferred
+from ..problems.base import holders
 from ..problems.common.checks import is_matrix, matrices, same_columns, same_names
 from ..problems.common.pooled import Missing, Wanted
 from ..problems.features.split import SplitPencil, same_samples
@@ -191,10 +193,12 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """
         check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
         alone = W is None
-        stopping = self._rule()
+        stopping, sites, private = self._rule(), (), False
+        if not alone:
+            sites, private = self.sites_, self._private
 
         result = solve(
-            Deferred(n_agents, self._started(build, last)),
+            Deferred(n_agents, self._started(build, last), sites=sites, private=private),
             method or self._method(n_agents, features, W),
             W,
             iterations=self.max_iter,
@@ -261,11 +265,11 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         split: Any = result.problem
         return split.joined(result.x, result.collective), result
 
-    def _entries(self, agents: object, pairs: bool = False) -> Entries:
+    def _entries(self, agents: object, pairs: bool = False, **arguments: object) -> Entries:
         """The entry of each agent, which may be None for the agents of other ranks; sets
         ``sites_``.
 
-        A single entry, an array or with ``pairs`` a tuple of two, is that of this rank, where each
+        All ranks must have equal parameters and ``arguments``. A single entry, an array or with ``pairs`` a tuple of two, is that of this rank, where each
         of several ranks has one agent.
         """
         communicator, first = connect(), agents
@@ -276,9 +280,18 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             agents = [agents if rank == communicator.rank else None for rank in range(size)]
         named, self.sites_ = sites_of(agents)
         given = [entry for _, entry in named]
-        collective = AgentCollective(communicator, even_bounds(len(given), size))
-        own, partial = slice(0, len(given)), b"1" if any(entry is None for entry in given) else b"0"
-        if b"1" in collective.everyone(partial):
+        settings = {**self.get_params(deep=False), **arguments}
+        settings.pop("verbose")  # rank 0 alone prints
+        about = {f"the argument {name}": value for name, value in settings.items()}
+        about |= {"the number of agents": len(given), "the names of the sites": self.sites_}
+        check_facts(communicator, about)
+        partial = b"1" if any(entry is None for entry in given) else b"0"
+        self._private = b"1" in communicator.allgather_bytes(partial)
+        bounds = even_bounds(len(given), size)
+        collective, own = AgentCollective(communicator, bounds), slice(0, len(given))
+        if self._private:
+            words = holders(len(given), self.sites_)
+            collective = AgentCollective(communicator, bounds, holders=words)
             own = collective.own
         entries = Entries(given, own, collective, self.sites_)
         with entries.together():
@@ -311,12 +324,11 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         stays in the list. Also sets ``_counts``, the number of samples of each agent.
         """
         own = entries.own
-        mine = entries.given[own]
+        mine = same_names(name, entries.given[own], own.start, entries.collective)
         checked: list[Any] = [None] * len(entries.given)
         with entries.together():
             checked[own] = matrices(name, mine, own.start, missing=self._wanted.fill, sparse=sparse)
             same_columns(name, checked[own], own.start)
-            same_names(name, mine, own.start)
             validate_data(self, mine[0], skip_check_array=True)
         entries.collective.same(
             f"the columns of {name}", repr((self.n_features_in_, self._names)).encode()

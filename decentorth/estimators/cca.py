@@ -30,7 +30,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from .. import problems
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
-from ..problems.common.checks import matrices, same_columns
+from ..problems.common.checks import matrices, same_columns, same_names
 from ..problems.common.division import placed
 from ..problems.common.pooled import HERE, Units
 from ..problems.features.split import Among
@@ -153,14 +153,15 @@ class CCA(
         Under ``mpirun`` None may stand for the pairs of other ranks. If each rank has one agent,
         its own pair alone is enough. Returns the fitted estimator.
         """
-        entries = self._entries(agents, pairs=True)
+        entries = self._entries(agents, pairs=True, W=W, split=split, warm_start=warm_start)
         first, second = entries.part(0), entries.part(1)
         if by_features(split, warm_start):
             return self._fit_features(entries, W)
         firsts, own = self._agents("X", first), entries.own
         seconds: list[Any] = [None] * len(firsts)
+        given = same_names("y", second.given[own], own.start, entries.collective)
         with entries.together():
-            targets = [np.asarray(one) for one in second.given[own]]
+            targets = [np.asarray(one) for one in given]
             self._predict_1d = all(one.ndim == 1 for one in targets)
             columns = [one[:, None] if one.ndim == 1 else one for one in targets]
             seconds[own] = matrices("y", columns, own.start, missing=self._wanted.fill)

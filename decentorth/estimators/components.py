@@ -71,7 +71,8 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
         ValueError
             When dimensions differ, an entry is not finite, or W does not fit; names the agent.
         """
-        return self._fit(self._agents("X", self._entries(agents)), W, self._last(warm_start))
+        entries = self._entries(agents, W=W, warm_start=warm_start)
+        return self._fit(self._agents("X", entries), W, self._last(warm_start))
 
     @abstractmethod
     def _fit(self, agents: list[Array], W: object, last: Directions = None) -> Self:

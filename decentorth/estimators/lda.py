@@ -22,6 +22,7 @@ from sklearn.utils import check_scalar
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from ..data.labels import agreed
 from ..families.generalized.problems.gevp import PooledGEVP
 from ..families.generalized.problems.lda import agent_scatters, class_means
 from ..numerics.threads import one_thread
@@ -112,7 +113,7 @@ class LDA(ComponentEstimator):
         Under ``mpirun`` None may stand for the pairs of other ranks. If each rank has one agent,
         its own pair alone is enough. Returns the fitted estimator.
         """
-        entries = self._entries(agents, pairs=True)
+        entries = self._entries(agents, pairs=True, W=W, warm_start=warm_start)
         checked, own = self._agents("X", entries.part(0)), entries.own
         labels: list[Any] = [None] * len(checked)
         with entries.together():
@@ -126,7 +127,12 @@ class LDA(ComponentEstimator):
                     )
             every = np.concatenate(labels[own])
             check_classification_targets(every)
-        self.classes_ = np.unique(entries.joined(np.unique(every).tolist()))
+        known = entries.joined(np.unique(every).tolist())
+        if len({isinstance(label, str) for label in known}) > 1:  # numbers at some, text at others
+            texts = [classes.astype(np.str_) for classes in labels[own]]
+            labels[own] = agreed(texts, entries.collective.everyone)
+            known = entries.joined(np.unique(np.concatenate(labels[own])).tolist())
+        self.classes_ = np.unique(known)
         return self._fit(checked, W, self._last(warm_start), labels)
 
     def _fit(

@@ -34,9 +34,8 @@ from .. import problems
 from ..api import Result
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
-from ..problems.common.checks import Rows
 from ..problems.common.pooled import HERE, Units
-from ..problems.common.sparse_rows import SparseRows
+from ..problems.common.sparse_rows import Rows, SparseRows
 from ..problems.features.split import Among
 from ..problems.stiefel.pca import Weights
 from ..protocols import Array, Collective
@@ -223,8 +222,9 @@ class PCA(StreamEstimator):
         ValueError
             When dimensions differ, an entry is not finite, or W does not fit; names the agent.
         """
+        entries = self._entries(agents, W=W, split=split, warm_start=warm_start)
         if not by_features(split, warm_start):
-            checked = self._agents("X", self._entries(agents), sparse=True)
+            checked = self._agents("X", entries, sparse=True)
             return self._fit(checked, W, self._last(warm_start))
         if self.weights != "samples":
             raise ValueError(
@@ -237,7 +237,6 @@ class PCA(StreamEstimator):
                 "eigenvalues, which agents that hold features do not find: give the number of "
                 "components"
             )
-        entries = self._entries(agents)
         parts = self._features("X", entries)
         found = [pooled.units([part], HERE, scale=self.scale) for part in parts]
         if self.scale:

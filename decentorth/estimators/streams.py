@@ -98,8 +98,10 @@ class StreamEstimator(ComponentEstimator, ABC):
         agents, W
             As for `fit_agents`; the agents are those of the last call.
         """
-        entries = self._entries(agents)
-        batches, before, d = self._agents("X", entries), self._streams, self.n_features_in_
+        before = self._streams
+        seen = before and before.counts
+        entries = self._entries(agents, W=W, seen=seen)
+        batches, d = self._agents("X", entries), self.n_features_in_
         if before is None:
             empty = [RunningCovariance.empty(d)] * len(batches[entries.collective.own])
             before = SeenSamples([0] * len(batches), empty)

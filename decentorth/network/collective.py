@@ -6,12 +6,15 @@ import contextlib
 import hashlib
 import json
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 
+from topologies.words import either
+
 from ..numerics.ordered_sums import add_agents
+from ..process.withheld import WithheldError, withhold
 from ..protocols import Array, Index
 from . import Communicator
 
@@ -22,12 +25,46 @@ _OF_INPUT = (ValueError, TypeError, FileNotFoundError, PermissionError, MemoryEr
 ColumnSums: TypeAlias = Callable[[Array], Array] | None
 
 
+def _reported(error: Exception) -> bytes:
+    """The words of an error and where it was raised, for the other ranks."""
+    words = "".join(traceback.format_exception_only(error)).strip()
+    if type(error) in _OF_INPUT:
+        words = str(error)
+    trace = "".join(traceback.format_tb(error.__traceback__)).rstrip()
+    return json.dumps([words, trace]).encode()
+
+
+def check_same(communicator: Communicator, digests: Mapping[str, bytes]) -> None:
+    """Raise a ValueError on every rank that names the first fact whose digests differ."""
+    own = json.dumps({what: digest.hex() for what, digest in digests.items()})
+    every = [json.loads(text) for text in communicator.allgather_bytes(own.encode())]
+    for what in dict.fromkeys(what for facts in every for what in facts):
+        found = [facts.get(what) for facts in every]
+        different = [rank for rank, other in enumerate(found) if other != found[0]]
+        if different:
+            listed = ", ".join(map(str, different[:8])) + " and more" * (len(different) > 8)
+            raise ValueError(
+                f"{what} must be the same on every rank; it differs from rank 0's on rank {listed}"
+            )
+
+
 class AgentCollective:
     """A `protocols.Collective` of the processes, where rank q holds the agents
-    ``bounds[q]:bounds[q + 1]``."""
+    ``bounds[q]:bounds[q + 1]``.
 
-    def __init__(self, communicator: Communicator, bounds: Index, along_edges: ColumnSums = None):
+    Where a rank reads only the samples of its own agents, ``holders`` names all agents in words. An
+    error of one rank may quote its samples, so the others then read no more than whose it is.
+    """
+
+    def __init__(
+        self,
+        communicator: Communicator,
+        bounds: Index,
+        along_edges: ColumnSums = None,
+        holders: Sequence[str] = (),
+    ) -> None:
         self.communicator, self.bounds, self._along_edges = communicator, bounds, along_edges
+        self._holders = holders
         self.rank, self.size = communicator.rank, communicator.size
 
     @property
@@ -94,13 +131,7 @@ class AgentCollective:
         return bool(answer[0])
 
     def same(self, what: str, digest: bytes) -> None:
-        digests = self.communicator.allgather_bytes(digest)
-        different = [rank for rank, other in enumerate(digests) if other != digests[0]]
-        if different:
-            listed = ", ".join(map(str, different[:8])) + " and more" * (len(different) > 8)
-            raise ValueError(
-                f"{what} must be the same on every rank; it differs from rank 0's on rank {listed}"
-            )
+        check_same(self.communicator, {what: digest})
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
@@ -110,20 +141,29 @@ class AgentCollective:
             yield
         except Exception as error:
             failure = error
-            words = "".join(traceback.format_exception_only(error)).strip()
-            if type(error) in _OF_INPUT:
-                words = str(error)
-            trace = "".join(traceback.format_tb(error.__traceback__)).rstrip()
-            report = json.dumps([words, trace]).encode()
+            report = b"failed" if self._holders else _reported(error)
         reports = self.communicator.allgather_bytes(report)
         if failure is not None:
+            if self._holders and self.size > 1:
+                withhold(failure)
             raise failure
         for rank, text in enumerate(reports):
+            if text and self._holders:
+                raise WithheldError(
+                    f"{self._holder(rank)} cannot continue: the reason is on its own screen"
+                )
             if text:
                 words, trace = json.loads(text)
                 theirs = ValueError(f"on rank {rank}: {words}")
                 theirs.add_note(f"There:\n{trace}")
                 raise theirs
+
+    def _holder(self, rank: int) -> str:
+        """The sites of a rank in words."""
+        names = self._holders[self.bounds[rank] : self.bounds[rank + 1]]
+        if len(names) > 3:
+            return f"one of {names[0]} to {names[-1]}"
+        return either(names)
 
     def stream(self, per_agent: Array) -> Iterator[Array]:
         if self.rank > 0:

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, cached_property
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from ..display import Shown
 from ..protocols import Array, Collective, ConstraintSet, Index
 from ..settings import check
-from .common.checks import matrices, same_columns
+from .common.checks import matrices, same_columns, same_names
 from .common.gradient_check import GradientCheck, random_direction, taylor_slopes, worst
 from .common.pooled import ASIS, Missing, Units, Wanted, in_units
 
@@ -108,6 +109,8 @@ class AgentProblem(Shown, ABC, Generic[C]):
     units: tuple[Units, ...] = ()
     """The common units of the samples, or of each of two views, where the problem was made with
     some."""
+    classes: Mapping[str, int] = MappingProxyType({})
+    """The number of samples of each class, where samples have classes."""
     nonsmooth: bool = False
     """True if the gradients are subgradients."""
     holds_out: bool = False
@@ -332,6 +335,13 @@ class Outline(NamedTuple):
         return 8.0 * (held + self.point * points) + self.beside
 
 
+def holders(n_agents: int, sites: Sequence[str]) -> list[str]:
+    """The agents in words: their sites, if these have names, or their numbers."""
+    if sites:
+        return [f"site {name}" for name in sites]
+    return [f"agent {agent}" for agent in range(n_agents)]
+
+
 class Deferred(NamedTuple):
     """A problem that each rank builds for its own agents, so that no rank holds the data of all.
 
@@ -362,8 +372,15 @@ class Deferred(NamedTuple):
     sites: tuple[str, ...] = ()
     """The names of all agents' sites, if they have names."""
     private: bool = False
-    """True for samples of sites: whatever is derived from them goes along the edges of the network,
-    counted."""
+    """True for samples of sites: each rank reads those of its own agents only, and whatever is
+    derived from them goes along the edges of the network, counted."""
+    given: Mapping[str, object] = MappingProxyType({})
+    """The settings that the problem is made from, by name; every rank must have the same."""
+
+    @property
+    def holders(self) -> list[str]:
+        """The agents in words, for the errors of others; none if every rank reads all samples."""
+        return holders(self.n_agents, self.sites) if self.private else []
 
     def __repr__(self) -> str:
         return f"Deferred(n_agents={self.n_agents}, sites={self.sites})"
@@ -392,7 +409,7 @@ class Deferred(NamedTuple):
             return found.with_units(known or found.units)
 
         known = sizes if sizes.width else None
-        return Deferred(self.n_agents, made, self.outline, sizes=known, sites=self.sites)
+        return self._replace(build=made, open=None, sizes=known)
 
 
 Sizes = Callable[[], Outline]
@@ -454,11 +471,14 @@ class Loadable:
             with collective.together():
                 data = [loader(agent) for agent in range(agents.start, agents.stop)]
                 views = zip(*data, strict=True) if cls._arrays > 1 else [data]
-                return [(list(view), ()) for view in views]
+                views = [list(view) for view in views]
+            named = zip("AB", views, strict=False)
+            return [(same_names(name, view, agents.start, collective), ()) for name, view in named]
 
-        given = {"n_agents": n_agents, **more}
-        build = cls._builder(read, Wanted(center, scale, missing), settings, given)
-        return Deferred(n_agents, build)
+        wanted = Wanted(center, scale, missing)
+        build = cls._builder(read, wanted, settings, {"n_agents": n_agents, **more})
+        compared = cls._given(settings, more, wanted)
+        return Deferred(n_agents, build, private=True, given=compared)
 
     @classmethod
     def from_sites(
@@ -527,7 +547,9 @@ class Loadable:
 
         arguments = {"n_agents": len(given), **more}
         build = cls._builder(found.read, wanted, settings, arguments, lambda: naming(every))
-        return Deferred(len(given), build, outline, found.open, sites=names, private=True)
+        compared = cls._given(settings, more, wanted, columns=columns)
+        opened = build, outline, found.open
+        return Deferred(len(given), *opened, sites=names, private=True, given=compared)
 
     @classmethod
     def _builder(
@@ -551,6 +573,16 @@ class Loadable:
                 return make(*lists, *settings, **place).with_units(units)
 
         return build
+
+    @classmethod
+    def _given(
+        cls, settings: Sequence[Any], more: Mapping[str, Any], wanted: Wanted, **data: object
+    ) -> dict[str, object]:
+        """The settings of a problem by name, with the type of the problem and what is done to the
+        data."""
+        names = [*inspect.signature(cls).parameters][cls._arrays :]
+        by_name = dict(zip(names, settings, strict=False))
+        return {"type": cls, **by_name, **more, **wanted._asdict(), **data}
 
     @classmethod
     def _check_settings(

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from .environment import expected_ranks, rank
+from .withheld import WithheldError
 
 RANK_TIMEOUT = 300.0
 """The default number of seconds without a sign of life after which a rank counts as lost."""
@@ -25,6 +26,8 @@ _FORWARDING = 0.1
 """The seconds that a launcher gets to forward output before the job ends."""
 _ENDING = 3.0
 """The seconds that a launcher gets to end this process."""
+_OTHERS_REASON = 2.0
+"""The seconds that the rank that knows the reason gets to print it and end the job."""
 _HOOKS: list[object] = []
 """The exception hooks that end the job."""
 
@@ -71,6 +74,12 @@ def end_job_on_error() -> None:
         if os.getpid() != process:  # a child of this rank, by os.fork, does not end the job
             before(kind, error, trace)
             return
+        if isinstance(error, WithheldError):
+            if rank() == 0:
+                sys.stderr.write(f"rank 0 of {expected_ranks()[0]}: {error}\n")
+                sys.stderr.flush()
+            time.sleep(_OTHERS_REASON)
+            abort(1)
         if rank() != 0:
             time.sleep(0.5)
         try:

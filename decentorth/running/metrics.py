@@ -151,6 +151,14 @@ MEASURES = (
 """All standard measures, in the order of the columns."""
 
 
+def measures(problem: object) -> list[str]:
+    """The names of the measures that apply to a problem."""
+    found = [one.name for one in MEASURES if one.applies is None or one.applies(problem)]
+    if isinstance(problem, protocols.Evaluated):
+        found += problem.evaluations
+    return found
+
+
 Terms = tuple[dict[str, Array], Array]
 """Terms of sums over the agents by name, and the agents' feasibility."""
 

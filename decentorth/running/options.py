@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -147,19 +147,6 @@ class Options(Limits):
     def folder(self) -> Path | None:
         """The folder of checkpoints."""
         return None if self.checkpoints is None else Path(self.checkpoints.folder)
-
-    @property
-    def shared(self) -> Mapping[str, tuple[object, ...]]:
-        """The facts that are the same on every rank, by their name."""
-        kept, path, keeping = self.checkpoints, self.resume, None
-        match path:
-            case Resumed():
-                path = path.path
-        if kept is not None:
-            keeping = kept.folder, kept.every, kept.keep
-        rows = self.iterations, self.stopping, self.rows, self.record_every, self.safety_region
-        kept_in = keeping, str(path)
-        return {"iterations, stopping and recording": rows, "checkpoints and resume": kept_in}
 
 
 def _check_listed(name: str, given: Any, needed: str, words: str) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +20,8 @@ import decentorth as do
 from decentorth.commands.run.command import main
 from decentorth.data import Columns
 from decentorth.data.sites import site_files, site_names
+from decentorth.lab.plot.agents import run_graph
+from decentorth.lab.plot.command import read_configuration
 from tests.support.mpi import run_ranks
 
 NAMES = ("age", "pulse", "weight", "glucose")
@@ -167,6 +170,39 @@ def test_a_rank_opens_only_its_own_file(folder: Path) -> None:
         )
 
 
+CHAIN = (("west", "north"), ("north", "south"))
+"""The edges between sites, in a file whose nodes sort in another order than the files."""
+
+
+@pytest.mark.ranks
+def test_sites_are_joined_to_the_nodes_of_a_file_by_name(folder: Path) -> None:
+    lines = [",".join(edge) for edge in CHAIN]
+    (folder / "edges.csv").write_text("\n".join(["from,to", *lines]), encoding="utf-8")
+    data = ",".join(f"{folder}/{name}.csv" for name in ("south", "west", "north"))
+    words = ["--problem", "pca", "--rank", "2", "--quiet", "--iterations", "20", *CHOSEN]
+    words += ["--data", data, "--topology", f"file:{folder}/edges.csv"]
+    assert main([*words, "--out", "alone"]) == 0
+    job = run_ranks(3, ["-m", "decentorth.run", *words, "--out", f"{folder}/three"])
+    assert job.returncode == 0, job.report()
+    for out in ("alone", "three"):
+        rows = summary(folder / out)["sent"]
+        assert {frozenset((row["site"], row["to"])) for row in rows} == set(map(frozenset, CHAIN))
+    one, three = (summary(folder / out)["iterates_sha256"] for out in ("alone", "three"))
+    assert one == three
+    graph, _ = run_graph("alone", read_configuration("alone"))
+    places = {name: number for number, name in enumerate(("south", "west", "north"))}
+    assert {*graph.edges} == {tuple(sorted((places[a], places[b]))) for a, b in CHAIN}
+
+
+def test_a_site_without_a_node_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "edges.csv").write_text("from,to\nwest,nort\nnort,south\n", encoding="utf-8")
+    words = ("--data", FILES, *CHOSEN, "--topology", "file:edges.csv")
+    assert run(*words) == 2
+    said = capsys.readouterr().err
+    assert "no node is called 'north'; did you mean 'nort'?" in said
+    assert said.count("\n") == 1
+
+
 def test_files_are_in_natural_order_and_give_the_names(tmp_path: Path) -> None:
     for number in (10, 9, 1):
         np.save(tmp_path / f"site-{number}.npy", np.eye(3))
@@ -246,10 +282,10 @@ WRONG = [
 FAULTY = [
     (
         "short.csv",
-        "on rank 2: site short (short.csv) lacks the column 'weight': add it, or leave it out, "
+        "site short (short.csv) lacks the column 'weight': add it, or leave it out, "
         "--exclude id,name,weight",
     ),
-    ("empty.csv", "on rank 2: empty.csv is empty: it holds no rows"),
+    ("empty.csv", "empty.csv is empty: it holds no rows"),
     (
         "west.csv",
         "--exclude",
@@ -261,7 +297,7 @@ FAULTY = [
         "west.csv",
         "--drop-missing",
         "",
-        "on rank 2: west.csv: 1 of the 160 values read are not finite",
+        "west.csv: 1 of the 160 values read are not finite",
     ),
     ("huge.csv", "the data and the agents' points would take "),
 ]
@@ -278,6 +314,9 @@ ON_RANKS = [
         "the data and the agents' points would take ",
     ),
 ]
+
+
+ELSEWHERE = "the reason is on its own screen"
 
 
 def spoil(folder: Path) -> None:
@@ -351,8 +390,13 @@ def test_errors_are_one_line_and_the_same_code_on_every_rank(folder: Path) -> No
         cases, at_home(folder, [faulty(words) for words, _ in cases]), strict=True
     ):
         assert [code for code, _ in ranks] == [2, 2, 2], (words, ranks)
-        first, *others = [error for _, error in ranks]
-        assert (message in first, first.count("\n"), others) == (True, 1, ["", ""]), first
+        errors = [error for _, error in ranks]
+        assert errors[0].count("\n") == 1, errors
+        assert all(error.count("\n") <= 1 for error in errors), errors
+        assert any(message in error for error in errors), errors
+        if errors[1] == "" != errors[2]:  # the site of the third rank alone cannot continue
+            (site,) = re.findall(r"(\w+)\.csv", message)
+            assert errors[0].endswith(f"site {site} cannot continue: {ELSEWHERE}\n")
 
 
 def frames() -> dict[str, Any]:

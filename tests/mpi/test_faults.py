@@ -134,7 +134,9 @@ def test_an_exit_code_of_all_ranks_is_kept() -> None:
 @slow
 def test_a_loader_that_fails_on_one_rank_ends_the_job_with_the_reason() -> None:
     job = fail("loader")
-    assert job.stderr.count("ValueError: on rank 1: no rows of agent 5") == 1, job.report()
+    assert job.stderr.count("FileNotFoundError: no rows of agent 5") == 1, job.report()
+    rank_0 = "rank 0 of 3: agent 4, agent 5 or agent 6 cannot continue: the reason is on its own"
+    assert job.stderr.count(rank_0) == 1, job.report()
 
 
 @pytest.mark.parametrize("fault", ["W-differs", "step-size-differs"])

@@ -34,7 +34,7 @@ def spoiled(value: float, rows: int = 3) -> Array:
 
 
 def named(letters: str) -> Any:
-    return pd.DataFrame(np.ones((3, 2)), columns=list(letters))
+    return pd.DataFrame(np.ones((3, len(letters))), columns=list(letters))
 
 
 def observed() -> list[Array]:
@@ -86,12 +86,19 @@ SAMPLES: tuple[Entry, ...] = (
         "A of agent 1 has masked entries",
     ),
     (
-        lambda: of.PCA([named("ab"), named("ba")], 1),
-        "A of agent 1 has other columns than that of agent 0 (another order, or some twice): give",
+        lambda: of.PCA([named("ab"), named("ac")], 1),
+        "A of agent 1 lacks the column 'b', which an earlier agent has: give all agents the same",
     ),
-    (lambda: of.PCA([named("ab"), named("ac")], 1), "(only agent 1 has c; only agent 0 has b)"),
     (
-        lambda: of.PCA([named("ab"), named("ab").assign(name="x", kind="y")], 1),
+        lambda: of.PCA([named("ab"), named("ab").assign(c=1.0)], 1),
+        "A of agent 1 has a column 'c', which an earlier agent lacks: leave it out",
+    ),
+    (
+        lambda: of.PCA([named("ab"), named("aab")], 1),
+        "A of agent 1 or an earlier agent has 'a' twice: leave one",
+    ),
+    (
+        lambda: of.PCA([named("ab").assign(name="x", kind="y")] * 2, 1),
         "text or other values in name, kind",
     ),
     (

@@ -4,10 +4,12 @@ problem."""
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 
 import decentorth as do
@@ -61,6 +63,96 @@ class OtherGraph:
 
     def to_networkx(self) -> Any:
         return CITIES
+
+
+SITES = {
+    name: DATA[i] for i, name in enumerate(("Rome", "Bern", "Oslo", "Wien", "Paris", "Berlin"))
+}
+"""Sites in an order of their own."""
+
+
+def named_frame() -> Any:
+    """Metropolis weights between the cities as a frame, whose rows have another order than its
+    columns."""
+    W, labels = forms.network(CITIES, 6, 0)
+    frame = pd.DataFrame(W.toarray(), labels, labels)
+    return frame.loc[[*labels[::-1]], [*labels[2:], *labels[:2]]]
+
+
+def written(folder: Path, ending: str) -> str:
+    path = folder / f"cities{ending}"
+    if ending == ".csv":
+        path.write_text("from,to\n" + "\n".join(EDGES.replace("-", ",").split()), encoding="utf-8")
+    elif ending == ".gml":
+        nx.write_gml(CITIES, path)
+    else:
+        nx.write_graphml(CITIES, path)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "kind", ["graph", "numbered", "frame", ".csv", ".gml", ".graphml", "link_failures"]
+)
+def test_sites_and_nodes_of_equal_names_are_the_same_agents(kind: str, tmp_path: Path) -> None:
+    network: Any = {"graph": CITIES, "numbered": tp.numbered(CITIES), "frame": named_frame()}
+    if kind in network:
+        W = network[kind]
+    elif kind == "link_failures":
+        W = f"link_failures:p=0.2@file:{written(tmp_path, '.csv')}"
+    else:
+        W = f"file:{written(tmp_path, kind)}"
+    problem = do.problems.PCA.from_sites(SITES, 2)
+    result = do.solve(problem, do.DRFGT(step_size=0.01, penalty=1.0), W, iterations=8)
+    edges = {frozenset(edge) for edge in CITIES.edges}
+    assert {frozenset((row.site, row.to)) for row in result.sent()} <= edges
+    assert result.sites == tuple(SITES)
+    if kind != "link_failures":
+        sorted_sites = {name: SITES[name] for name in sorted(SITES)}
+        by_position = do.problems.PCA.from_sites(sorted_sites, 2)
+        other = do.solve(by_position, do.DRFGT(step_size=0.01, penalty=1.0), CITIES, iterations=8)
+        for name in SITES:
+            np.testing.assert_allclose(result.x[name], other.x[name], atol=1e-12)
+
+
+def test_directed_edges_go_between_sites_of_their_names() -> None:
+    edges = [("Zug", "Bern"), ("Bern", "Thun"), ("Thun", "Zug"), ("Zug", "Thun")]
+    sites = {name: DATA[i] for i, name in enumerate(("Zug", "Thun", "Bern"))}
+    problem = do.problems.PCA.from_sites(sites, 2)
+    result = do.solve(problem, "push_pull", nx.DiGraph(edges), iterations=3)
+    assert {(row.site, row.to) for row in result.sent()} == {*edges}
+
+
+def test_points_are_found_by_the_names_of_a_graph() -> None:
+    result = do.solve(PROBLEM, "drfgt", CITIES, iterations=2)
+    np.testing.assert_array_equal(
+        result.x["Bern"], np.asarray(result.x)[sorted(CITIES).index("Bern")]
+    )
+
+
+def test_numbers_are_no_names_unless_sites_are_called_so() -> None:
+    ring = nx.relabel_nodes(nx.cycle_graph(6), {k: 10 * (k + 1) for k in range(6)})
+    given = forms.network(ring, 6, 0, tuple(SITES))[0]
+    assert (given != forms.network(nx.cycle_graph(6), 6, 0)[0]).nnz == 0
+    names = ("60", "10", "20", "30", "40", "50")
+    W, labels = forms.network(ring, 6, 0, names)
+    assert labels == names
+    assert np.flatnonzero(W.toarray()[0]).tolist() == [0, 1, 5]
+
+
+@pytest.mark.parametrize(
+    ("sites", "words"),
+    [
+        (
+            ("Rome", "Bern", "Oslo", "Vien", "Paris", "Berlin"),
+            "no node is called 'Vien'; did you mean 'Wien'? give both the same names",
+        ),
+        (("Rome", "Bern", "Oslo", "Paris", "Berlin"), "no agent is called 'Wien'"),
+    ],
+)
+def test_a_name_without_a_partner_is_refused(sites: tuple[str, ...], words: str) -> None:
+    problem = do.problems.PCA.from_sites(dict(zip(sites, DATA, strict=False)), 2)
+    with pytest.raises(ValueError, match=re.escape(words)):
+        do.solve(problem, "drfgt", CITIES, iterations=2)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from topologies.graphs.edges import Agents, Edges, family, simplified
 from topologies.later import nx
 from topologies.memory import require
+from topologies.words import suggestion
 
 Labelled: TypeAlias = "nx.Graph[Any]"
 """A graph whose nodes have labels of any kind."""
@@ -237,18 +238,28 @@ def numbered(graph: Labelled) -> nx.Graph[int]:
         labels.sort()
     except TypeError:
         labels = list(graph)
-    agent = {label: i for i, label in enumerate(labels)}
+    result = _in_order(graph, labels)
+    nx.set_node_attributes(result, dict(enumerate(labels)), "label")
+    return result
+
+
+def _in_order(graph: Labelled, nodes: Sequence[Any]) -> nx.Graph[int]:
+    """The same graph, with node ``nodes[i]`` as agent i."""
+    agent = {node: i for i, node in enumerate(nodes)}
     result: nx.Graph[int] = nx.DiGraph() if graph.is_directed() else nx.Graph()
-    result.add_nodes_from((i, {**graph.nodes[label], "label": label}) for label, i in agent.items())
+    result.add_nodes_from((i, graph.nodes[node]) for node, i in agent.items())
     result.add_edges_from((agent[u], agent[v], data) for u, v, data in graph.edges(data=True))
     return result
 
 
-def named_graph(graph: Labelled) -> tuple[nx.Graph[int], tuple[str, ...] | None]:
+def named_graph(
+    graph: Labelled, names: Sequence[str] = ()
+) -> tuple[nx.Graph[int], tuple[str, ...] | None]:
     """Return the graph with nodes 0..n-1, and the names of its nodes as text.
 
     The names are the old labels if `numbered` had to number the nodes, now or before; otherwise
-    None. Raises TypeError if the graph is a multigraph.
+    None. With ``names`` of the agents, agent i is the node of its name, see `partners`. Raises
+    TypeError if the graph is a multigraph.
     """
     if graph.is_multigraph():
         kind = "DiGraph" if graph.is_directed() else "Graph"
@@ -258,7 +269,34 @@ def named_graph(graph: Labelled) -> tuple[nx.Graph[int], tuple[str, ...] | None]
     labels = [agent if label is None else label for agent, label in graph.nodes(data="label")]
     if labels == list(graph):
         return graph, None
-    return graph, tuple(map(str, labels))
+    nodes = partners(labels, names)
+    return _in_order(graph, nodes), tuple(str(labels[node]) for node in nodes)
+
+
+def partners(labels: Sequence[object], names: Sequence[str]) -> list[int]:
+    """The places in ``labels`` of the nodes that are called as the agents are, in the agents'
+    order.
+
+    Places stay as they are if the agents have no names, or the labels are numbers of which none is
+    an agent's name. Raises ValueError for a name without a partner, with the nearest one.
+    """
+    place = {str(label): number for number, label in enumerate(labels)}
+    named = any(isinstance(label, str) for label in labels)
+    if not names or (not named and place.keys().isdisjoint(names)):
+        return list(range(len(labels)))
+    lonely = [name for name in names if name not in place]
+    spare = [name for name in place if name not in names]
+    if lonely:
+        raise ValueError(
+            f"agents are joined to nodes by name, and no node is called {lonely[0]!r}"
+            f"{suggestion(lonely[0], spare) or ':'} give both the same names, or number the nodes"
+        )
+    if spare:
+        raise ValueError(
+            f"agents are joined to nodes by name, and no agent is called {spare[0]!r}: give a "
+            "graph of the agents alone, or number the nodes"
+        )
+    return [place[name] for name in names]
 
 
 def _is_prime(n: int) -> bool:

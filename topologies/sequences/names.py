@@ -8,6 +8,7 @@ graphs it runs on (see `topologies.names`), separated by bars.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from topologies.names import adjacency_from_name, check_size, fixed_agents
@@ -55,7 +56,11 @@ def agents_from_name(specification: str, seed: int = 0) -> int | None:
 
 
 def sequence_from_name(
-    specification: str, n_agents: int | None = None, seed: int = 0, weights: str | None = None
+    specification: str,
+    n_agents: int | None = None,
+    seed: int = 0,
+    weights: str | None = None,
+    names: Sequence[str] = (),
 ) -> WeightSequence:
     """Return the sequence that ``specification`` describes.
 
@@ -76,6 +81,8 @@ def sequence_from_name(
     weights : str, optional
         The rule for the matrices of ``link_failures`` and ``periodic``; by default the
         specification's, or ``metropolis``.
+    names : sequence of str
+        The names of the agents, by which the nodes of a file are joined to them.
     """
     name, values, graphs = _parts(specification)
     if weights is not None and ("weights" in values or "weights" not in _PARAMETERS[name]):
@@ -84,7 +91,7 @@ def sequence_from_name(
         )
     own_seed = values.get("seed", seed)
     if name in _ON_GRAPHS:
-        edges = [adjacency_from_name(graph, n_agents, seed) for graph in graphs]
+        edges = [adjacency_from_name(graph, n_agents, seed, names) for graph in graphs]
         rule = weights or values.get("weights", "metropolis")
         if name == "periodic":
             return sequences.PeriodicSequence([weights_from_name(graph, rule) for graph in edges])

@@ -7,7 +7,10 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 from ..._lazy import families
+from ...network import connect
+from ...process.abort import patience
 from ..arguments import AnySetup
+from ..same import check_arguments
 from .on_device import OnDevice
 from .plain import Run
 from .replicated import Replicated, ReplicatedUnreliable
@@ -30,4 +33,6 @@ def kinds() -> tuple[type[Run], ...]:
 
 def run_of(arguments: AnySetup) -> Run:
     """The run of these arguments, built and checked: of the first kind that fits."""
+    waiting = patience("rank_timeout", arguments.rank_timeout)
+    check_arguments(connect(arguments.comm, waiting), arguments, type(arguments))
     return next(kind for kind in kinds() if kind.fits(arguments))(arguments)

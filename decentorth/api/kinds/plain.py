@@ -43,11 +43,10 @@ from ...running.checkpoint import (
     Losses,
     Resumed,
     identity,
-    printed,
     resume,
 )
 from ...running.local_stopping import Agreement
-from ...running.metrics import splits_features
+from ...running.metrics import measures, splits_features
 from ...running.options import Options
 from ...running.parts import Method, Parts
 from ...running.rank_loss_rewind import Rewind
@@ -56,6 +55,7 @@ from .. import capabilities, forms
 from ..arguments import AnySetup
 from ..losses import Loss
 from ..result import Result
+from ..same import check_arguments, check_facts
 from ..sizes import check_data, check_points
 
 
@@ -92,12 +92,13 @@ class Run(Shown):
         self.collective = self._collective()
         self._watch(math.inf)
         self.collective.same("W", self.network.digest())
-        self._same("the problem, the algorithm, the seed and the channel", *arguments.same)
         self.decide()
         self._check_method()
         self.streams = CounterStreams(arguments.seed, self.network.agents)
         with one_thread():
             self.problem = self._prepared()
+            measured = {"the problem's measures": measures(self.problem)}
+            check_facts(self.collective.communicator, measured)
             check_points(self.problem, self.collective, self.network.n_local)
             with self.collective.together():
                 self.start: Array = forms.start(arguments.x0, self.problem, arguments.seed)
@@ -118,8 +119,10 @@ class Run(Shown):
 
     def _collective(self) -> AgentCollective:
         """The sums over all agents, for metrics and files."""
+        network, problem = self.network, self.arguments.problem
+        holders = problem.holders if isinstance(problem, Deferred) else ()
         return AgentCollective(
-            self.network.communicator, self.network.bounds, self.network.column_sums
+            network.communicator, network.bounds, network.column_sums, holders=holders
         )
 
     def decide(self) -> None:
@@ -191,10 +194,6 @@ class Run(Shown):
     def _place(self) -> None:
         """Bring the problem to where the iterations are made."""
 
-    def _same(self, what: str, *values: object) -> None:
-        """Check that every rank was given the same, by what it prints as (but for addresses)."""
-        self.collective.same(what, hashlib.sha256(printed(values).encode()).digest())
-
     def _watch(self, computing: float) -> None:
         self.collective.communicator.watch(self._silence, computing)
 
@@ -249,8 +248,7 @@ class Run(Shown):
     def solve(self, options: Options) -> Result:
         """Iterate to the end."""
         options = self._options(options)
-        for what, values in options.shared.items():
-            self._same(what, *values)
+        check_arguments(self.collective.communicator, options, Options)
         resumed = self.resume(options.resume)
         if resumed is None:
             capabilities.check_met(self.problem, options.rule, self.start)

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...network import Network, connect, even_bounds
 from ...network.collective import AgentCollective, ReplicaCollective
+from ...problems import Deferred
 from ..arguments import AnySetup
 from .plain import Run
 from .unreliable import Unreliable
@@ -37,7 +38,8 @@ class Replicated(Run):
                 "(spread_samples), or start fewer ranks"
             )
         bounds = even_bounds(problem.n_blocks, collective.size)
-        blocks = AgentCollective(collective.communicator, bounds)
+        holders = problem.problem.holders if isinstance(problem.problem, Deferred) else ()
+        blocks = AgentCollective(collective.communicator, bounds, holders=holders)
         return problem.build(blocks.own, blocks)
 
 

@@ -20,6 +20,7 @@ from ..._version import __version__
 from ...network.transport.communicator import Communicator, connect
 from ...process import environment as _mpienv
 from ...process.abort import abort
+from ...process.withheld import withheld
 from .flags import with_flags
 from .form import Form, Saved, config_bytes, early_flag
 
@@ -147,7 +148,7 @@ def framed(
         code, told = NO_READER, ""
     except refused as error:
         log.debug("where it was refused", exc_info=True)
-        if _mpienv.rank() == 0:
+        if _mpienv.rank() == 0 or withheld(error):
             complain(f"{name}: {one_line(error)}")
         if isinstance(error, OSError) and error.filename is None:  # the output, not a file
             return FAULT

@@ -4,6 +4,7 @@ loaded, and sent to the others."""
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -32,8 +33,9 @@ class Wiring(NamedTuple):
     """The graph and the rule, in words."""
 
 
-def make(settings: CaseSettings) -> Wiring:
-    """The mixing matrix that the settings describe.
+def make(settings: CaseSettings, sites: Sequence[str] = ()) -> Wiring:
+    """The mixing matrix that the settings describe; nodes of a file that have names are joined to
+    the ``sites`` of their names.
 
     Raises
     ------
@@ -50,7 +52,7 @@ def make(settings: CaseSettings) -> Wiring:
             )
         return Wiring(W, f"weights of {file}")
     if topologies.is_sequence_name(topology):
-        return _sequence(settings)
+        return _sequence(settings, sites)
     if topologies.is_digraph_name(topology):
         for flag, given in (
             ("--weights", settings.weights),
@@ -59,10 +61,10 @@ def make(settings: CaseSettings) -> Wiring:
             if given not in ("auto", None):
                 why = f"is for undirected graphs, and {topology} is directed"
                 raise InputError(f"{flag} {why}: leave it out")
-        digraph = topologies.digraph_from_name(topology, agents, settings.seed)
+        digraph = topologies.digraph_from_name(topology, agents, settings.seed, sites)
         words = f"{_graph(settings)} (directed), row- and column-stochastic weights"
         return Wiring(topologies.directed_weights(digraph), words)
-    graph = topologies.adjacency_from_name(topology, agents, settings.seed)
+    graph = topologies.adjacency_from_name(topology, agents, settings.seed, sites)
     rule = topologies.resolve_weights_name(graph, settings.weights)
     own = settings.self_weight or SELF_WEIGHT
     words = f"{_graph(settings)}, {rule} weights"
@@ -94,7 +96,7 @@ def fixed_agents(settings: CaseSettings) -> int | None:
     return topologies.agents_from_name(settings.topology, settings.seed)
 
 
-def _sequence(settings: CaseSettings) -> Wiring:
+def _sequence(settings: CaseSettings, sites: Sequence[str]) -> Wiring:
     """A time-varying network; the weight rule is used by sequences that are made from a graph."""
     if settings.self_weight is not None:
         raise InputError(
@@ -103,14 +105,19 @@ def _sequence(settings: CaseSettings) -> Wiring:
         )
     rule = {"auto": None}.get(settings.weights, settings.weights)
     case = settings.topology, settings.agents, settings.seed
-    sequence = topologies.sequence_from_name(*case, rule)
+    sequence = topologies.sequence_from_name(*case, rule, sites)
     period = "no period"
     if sequence.period is not None:
         period = f"period {sequence.period}"
     return Wiring(sequence, f"{settings.topology} (time-varying, {period})")
 
 
-def share(settings: CaseSettings, wiring: Wiring | None, communicator: Communicator) -> Wiring:
+def share(
+    settings: CaseSettings,
+    wiring: Wiring | None,
+    communicator: Communicator,
+    sites: Sequence[str] = (),
+) -> Wiring:
     """Return the wiring of rank 0 on every rank; the other ranks pass None.
 
     Each rank makes a sequence again from its name.
@@ -121,7 +128,7 @@ def share(settings: CaseSettings, wiring: Wiring | None, communicator: Communica
     header, indptr, indices, data, push = [communicator.bcast_bytes(part) for part in parts]
     changes, origin = json.loads(header)
     if changes:
-        return Wiring(_sequence(settings).W, origin)
+        return Wiring(_sequence(settings, sites).W, origin)
     starts, columns = [np.frombuffer(part, np.int64).copy() for part in (indptr, indices)]
     values, pushed = [np.frombuffer(part).copy() for part in (data, push)]
     n = len(starts) - 1

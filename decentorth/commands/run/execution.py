@@ -257,7 +257,8 @@ def made(configuration: Configuration, comm: Communicator, sized: bool = False) 
     problem = together(comm, lambda: _problem(configuration))
     with _refusing():
         check_data(problem, comm)
-    W, origin = wiring.share(given, by_root(comm, lambda: wiring.make(given)), comm)
+    sites = getattr(problem, "sites", ())
+    W, origin = wiring.share(given, by_root(comm, lambda: wiring.make(given, sites)), comm, sites)
     if sized and isinstance(problem, Deferred | Spread):
         problem = together(comm, problem.stand_in)
     x0 = None

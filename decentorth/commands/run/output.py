@@ -16,6 +16,7 @@ from topologies.flags import InputError
 from ... import network as networks
 from ...api import Result, Run
 from ...display import aligned, shape, size
+from ...problems import AgentProblem
 from ...process.printing import complain, say
 from ...protocols import Declared, Row
 from ...records.figures import plot_histories, save
@@ -297,6 +298,8 @@ def opening(
     sides = f"x is {shape(run.problem.shape)}"
     about = [*_listed(configuration.problem), f"seed {given.seed}", sides]
     yield f"problem     {given.problem}: {', '.join(about)}"
+    if isinstance(run.problem, AgentProblem) and run.problem.classes:
+        yield f"classes     {_classes(run.problem.classes)}"
     where = [f"{network.n_agents} agents", origin, mixing_words(network)]
     yield f"network     {', '.join([*where, *_ranks(run, given.spread_samples)])}"
     if given.bad_channel is not None:
@@ -312,6 +315,14 @@ def opening(
     yield f"algorithm   {': '.join(filter(None, [given.algorithm, ', '.join(words)]))}"
     for note in _cautions(given.algorithm, given.problem, run):
         yield f"note        {note}"
+
+
+def _classes(counts: Mapping[str, int]) -> str:
+    """The classes, and in parentheses the number of samples of each."""
+    words = [f"{name} ({count})" for name, count in counts.items()]
+    if len(words) > _LARGEST_TABLE:
+        words[_LARGEST_TABLE:] = [f"and {len(words) - _LARGEST_TABLE} more"]
+    return ", ".join(words)
 
 
 def _ranks(run: Run, blocks: int | None) -> list[str]:

@@ -193,8 +193,9 @@ def _plan(configuration: CompareConfiguration, communicator: Communicator) -> Co
 
     def W(seed: int) -> object:
         own = replace(asked, seed=seed)
-        made = by_root(communicator, lambda: wiring.make(own))
-        shared = wiring.share(own, made, communicator).W
+        sites = getattr(problem(seed), "sites", ())
+        made = by_root(communicator, lambda: wiring.make(own, sites))
+        shared = wiring.share(own, made, communicator, sites).W
         match shared:
             case Csr(push=None):
                 return shared.array

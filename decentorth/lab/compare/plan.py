@@ -12,6 +12,7 @@ from typing import Any
 
 from topologies.text import specifications
 
+from ...api.same import check_facts
 from ...network.transport.communicator import connect
 from ...protocols import SETUP
 from ...running.options import Options
@@ -76,6 +77,10 @@ class ComparisonPlan:
         self.rules = rules
         self.networks = networks_named(networks)
         self.communicator = connect(comm)
+        named = methods(algorithms)
+        about = {"algorithms": named, "rules": rules, "placement": placement, "W": W}
+        about["extending"] = extending and [entry.label for entry in extending.entries]
+        check_facts(self.communicator, {f"the argument {name}": one for name, one in about.items()})
         self._problem, self._placement = problem, placement
         self._digests: dict[int, tuple[str, str]] = {}
         self._earlier = extending.entries if extending is not None else ()
@@ -88,7 +93,6 @@ class ComparisonPlan:
             self.W = {seed: W(seed) for seed in seeds}
         self.grids: dict[str, tuple[Candidate, ...]] = {}
         self.columns: set[str] = set()
-        named = methods(algorithms)
         for number, (label, algorithm) in enumerate(named.items(), 1):
             SETUP.info("the method %s, %d of %d", label, number, len(named))
             if any(entry.label == label for entry in self._earlier):

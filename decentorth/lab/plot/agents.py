@@ -11,6 +11,7 @@ from topologies.flags import InputError
 from ...commands.line import wiring
 from ...commands.line.flags import read_value
 from ...commands.line.settings import NETWORK, CaseSettings
+from ...data.sites import site_files, site_names
 from ...records.agents import AgentQuantity, draw_agents, weights_graph
 from ...records.figures import style
 from ...records.saved_runs import final_points
@@ -35,8 +36,9 @@ def run_graph(folder: str, configuration: Given) -> tuple[nx.Graph[int], object]
     for name in (*NETWORK, "seed"):
         if configuration.get(name) is not None:
             given[name] = read_value(name, known[name].hint, configuration[name])
-    case = CaseSettings(**given)
-    W = wiring.make(case).W
+    case, data = CaseSettings(**given), configuration.get("data")
+    sites = site_names(site_files(str(data))) if data else ()
+    W = wiring.make(case, sites).W
     match W:
         case topologies.DirectedWeights():
             return weights_graph(W.A), None
@@ -45,7 +47,7 @@ def run_graph(folder: str, configuration: Given) -> tuple[nx.Graph[int], object]
                 f"the network of {folder} changes over time, so there is no single graph to draw"
             )
     if case.weights_file is None:
-        return topologies.graph_from_name(case.topology, case.agents, case.seed), W
+        return topologies.graph_from_name(case.topology, case.agents, case.seed, sites), W
     return weights_graph(W), W
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -10,13 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...protocols import Array
-from .sparse_rows import SparseRows, is_sparse
+from topologies.words import suggestion
+
+from ...protocols import Array, Collective
+from .pooled import HERE
+from .sparse_rows import Rows, SparseRows, is_sparse
 
 AgentArrays = Sequence[Array] | Array
 """An array of each agent, as a list or a stack."""
-Rows = Array | SparseRows
-"""An agent's samples ``(m_i, d)``, checked."""
 LARGEST = 1e150
 """The largest allowed entry of data: sums of millions of its squares are finite."""
 
@@ -190,33 +192,55 @@ def same_columns(name: str, values: Sequence[Rows], first_agent: int = 0) -> int
     return int(columns)
 
 
-def same_names(name: str, values: Any, first_agent: int = 0) -> None:
-    """Raise ValueError for the first of the agents' data frames whose columns are not those of the
-    first one, in the same order."""
-    frames = [
-        (agent, frame.columns)
-        for agent, value in enumerate(values, first_agent)
-        if type(value) is not np.ndarray and (frame := _Frame.of(value))
-    ]
-    for agent, names in frames:
-        first, known = frames[0]
-        if names == known:
-            continue
-        lists = ((agent, {*names} - {*known}), (first, {*known} - {*names}))
-        only = [f"only agent {one} has {', '.join(sorted(own)):.200}" for one, own in lists if own]
-        how = "; ".join(only) or "another order, or some twice"
-        raise ValueError(
-            f"{name} of agent {agent} has other columns than that of agent {first} ({how}): give "
-            "frame[frames[0].columns] for each frame"
-        )
+def same_names(name: str, values: Any, first_agent: int = 0, collective: Collective = HERE) -> Any:
+    """Return the agents' samples, where data frames have the columns of the first one of all
+    agents, joined by name; called by all ranks.
+
+    Raises ValueError for a name without a partner, with the nearest one.
+    """
+    if not isinstance(values, list | tuple):
+        return values
+    own = [frame.columns for frame in map(_Frame.of, values) if frame][:1]
+    every = collective.everyone(json.dumps(own).encode())
+    known = next((columns for one in every for columns in json.loads(one)), [])
+    with collective.together():
+        given = enumerate(values, first_agent)
+        return [_in_order(f"{name} of agent {agent}", one, known) for agent, one in given]
+
+
+def _in_order(name: str, value: Any, known: Sequence[str]) -> Any:
+    """A frame with its columns in this order; other values as they are."""
+    frame = _Frame.of(value)
+    if frame is None or frame.columns == known:
+        return value
+    own = frame.columns
+    for column in known:
+        if column not in own:
+            near = suggestion(column, {*own} - {*known}) or ":"
+            raise ValueError(
+                f"{name} lacks the column {column!r}, which an earlier agent has{near} give all "
+                "agents the same columns"
+            )
+    for column in own:
+        if column not in known:
+            raise ValueError(
+                f"{name} has a column {column!r}, which an earlier agent lacks: leave it out"
+            )
+        if own.count(column) + known.count(column) > 2:
+            raise ValueError(
+                f"columns are joined by name, and {name} or an earlier agent has {column!r} twice: "
+                "leave one"
+            )
+    return value[[value.columns[own.index(column)] for column in known]]
 
 
 def samples(
     name: str, values: object, first_agent: int = 0, *, sparse: bool = False
 ) -> tuple[list[Any], int]:
     """The `matrices` of the agents' samples, a row each, and their common number of columns."""
-    rows = matrices(name, values, first_agent, sparse=sparse)
-    same_names(name, values, first_agent)
+    matrices(name, values, first_agent, sparse=sparse)
+    joined = same_names(name, values, first_agent)
+    rows = matrices(name, joined, first_agent, sparse=sparse)
     return rows, same_columns(name, rows, first_agent)
 
 

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from ...numerics.ordered_sums import add_agents, sums
 from ...numerics.threads import one_thread
 from ...protocols import Array, Collective
-from .checks import Rows
 from .moments import packed, unpacked
-from .sparse_rows import SparseRows
+from .sparse_rows import Rows, SparseRows
 
 T = TypeVar("T")
 

@@ -253,3 +253,7 @@ class Transposed:
         if x.ndim == 3:
             return (x[0] @ self)[None]
         return np.ascontiguousarray((self._rows @ x.T).T)
+
+
+Rows = Array | SparseRows
+"""An agent's samples ``(m_i, d)``, checked."""

@@ -22,9 +22,8 @@ from ...numerics.ordered_sums import sums
 from ...numerics.threads import one_thread
 from ...protocols import Array, Index
 from ..base import AgentProblem, C, Selection, as_selection, held, selected
-from .checks import Rows
 from .moments import packed, unpacked
-from .sparse_rows import SparseRows
+from .sparse_rows import Rows, SparseRows
 
 Targets = Sequence[Array] | None
 Table = tuple[Rows, Array | None, float]

@@ -184,20 +184,18 @@ class LDASettings(Divided):
 
             def build(agents: slice, collective: Collective) -> PooledGEVP:
                 (samples,) = source.read(agents, collective)
-                with collective.together():
-                    classes = self._classes(source, agents)
-                known = _known(classes, collective)
+                classes, known = self._agreed(source, agents, collective)
                 with collective.together():
                     rank = self._directions(len(known))
                     numbers = [np.searchsorted(known, own) for own in classes]
                 moments = class_means(samples, numbers, len(known), collective)
                 pair = agent_scatters(samples, numbers, moments, self.ridge, n_agents, collective)
-                return PooledGEVP(*pair, rank, **placed(n_agents, agents, collective))
+                problem = PooledGEVP(*pair, rank, **placed(n_agents, agents, collective))
+                problem.classes = counted(known, moments[0])
+                return problem
 
             def stand_in(rows: list[Array], agents: slice, collective: Collective) -> PooledGEVP:
-                with collective.together():
-                    classes = [] if self.rank else self._classes(source, agents)
-                rank = self.rank or len(_known(classes, collective)) - 1
+                rank = self.rank or len(self._agreed(source, agents, collective)[1]) - 1
                 pair = [a.T @ a for a in rows], [np.eye(a.shape[1]) for a in rows]
                 return PooledGEVP(*pair, rank, **placed(n_agents, agents, collective))
 
@@ -216,14 +214,27 @@ class LDASettings(Divided):
 
         return on_each_rank(1, lambda agents: self._made(), whole)
 
+    def _agreed(
+        self, source: Division, agents: slice, collective: Collective
+    ) -> tuple[list[Classes], Classes]:
+        """The classes of the samples of each agent in ``agents``, and the different classes of all
+        agents, in order."""
+        from decentorth.data.labels import agreed
+
+        with collective.together():
+            written = self._classes(source, agents)
+        classes = agreed(written, collective.everyone)
+        return classes, _known(classes, collective)
+
     def _classes(self, source: Division, agents: slice) -> list[Classes]:
-        """The classes of the samples of each agent in ``agents``."""
+        """The classes of the samples of each agent in ``agents``; those of sites as they are
+        written."""
         if not source.sites:
             every = self._labels(self._file())
             return [every[part] for part in source.parts[agents]]
         if self.labels is not None:
             raise ValueError("labels are of one file, not of sites: give label_column='NAME'")
-        return [self._labels(self._file(file)) for file in source.files[0][agents]]
+        return [self._labels(self._file(file), True) for file in source.files[0][agents]]
 
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features, consecutive columns, of all samples; each rank
@@ -234,7 +245,9 @@ class LDASettings(Divided):
             away, around = scatter_factors(samples, classes)
             ridge = self.ridge * float((around * around).sum()) / samples.shape[1]
             parts = by_features(away, n_agents), by_features(around, n_agents)
-            return SplitGEVP(*parts, rank, ridge).with_units(units)
+            problem = SplitGEVP(*parts, rank, ridge).with_units(units)
+            problem.classes = counted(*np.unique(classes, return_counts=True))
+            return problem
 
         def numbers() -> int:
             m, n = self._file().extent()[:2]
@@ -266,11 +279,13 @@ class LDASettings(Divided):
         (samples,), units = in_units(every, HERE, self.wanted, names)
         return samples, classes, rank, units
 
-    def _labels(self, source: Any) -> Classes:
-        """The classes of a file's samples."""
+    def _labels(self, source: Any, written: bool = False) -> Classes:
+        """The classes of a file's samples, as they are ``written`` or typed."""
         from decentorth.data import load_labels
 
-        classes = source.labels if self.labels is None else load_labels(self.labels)
+        classes = source.written if written else source.labels
+        if self.labels is not None:
+            classes = load_labels(self.labels)
         if classes is None:
             raise ValueError(f"{source.name} brings no labels: give labels, or label_column")
         if len(classes) != source.shape[0]:
@@ -293,7 +308,14 @@ class LDASettings(Divided):
         n = len(within)
         whole = within + self.ridge * (np.trace(within) / n) * np.eye(n)
         check_within(whole, np.abs(samples).max(-2))
-        return GEVP(between, whole, rank).with_units(units)
+        problem = GEVP(between, whole, rank).with_units(units)
+        problem.classes = counted(*np.unique(classes, return_counts=True))
+        return problem
+
+
+def counted(known: Classes, counts: Array) -> dict[str, int]:
+    """The number of samples of each class, by its name."""
+    return {str(name): int(count) for name, count in zip(known, counts, strict=True)}
 
 
 def _known(classes: Sequence[Classes], collective: Collective) -> Classes:

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from decentorth.problems.base import Outline
-from decentorth.problems.common.checks import AgentArrays, Rows, samples
+from decentorth.problems.common.checks import AgentArrays, samples
 from decentorth.problems.common.division import Part
-from decentorth.problems.common.sparse_rows import SparseRows
+from decentorth.problems.common.sparse_rows import Rows, SparseRows
 from decentorth.problems.common.with_term import LiftedLosses, Term, WithTerm
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel

@@ -1,0 +1,85 @@
+"""Every quantity that crosses ranks beside the counted messages, by the code that asks for it: as
+JSON, of runs with samples of sites."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+import decentorth as do
+from decentorth.network import connect
+
+PACKAGE = Path(do.__file__).parent
+CARRIERS = ("collective.py", "mpi.py", "tree.py", "network.py", "halo.py", "traffic.py")
+"""The files of the network's layer, which only carry what others ask for."""
+ADDING = ("total", "gram")
+"""Functions that add up what their caller asks for."""
+CALLS = ("send", "bcast", "bcast_bytes", "allgather_bytes", "max")
+SITES = ("north", "south", "west")
+FOUND: set[tuple[str, str]] = set()
+
+
+def asking() -> str:
+    """The function of the package that asks for the quantity: "folder/file.py: function"."""
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        path = Path(frame.f_code.co_filename)
+        outside = PACKAGE not in path.parents
+        carries = path.parent.name in ("network", "transport") and path.name in CARRIERS
+        if not outside and not carries and frame.f_code.co_name not in ADDING:
+            return f"{path.relative_to(PACKAGE)}: {frame.f_code.co_qualname}"
+        frame = frame.f_back
+    return "outside"
+
+
+def watch(communicator: Any) -> None:
+    """Wrap the calls of the communicator that carry uncounted quantities."""
+
+    def wrapped(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*arguments: Any) -> Any:
+            if name != "send" or np.size(arguments[0]):
+                FOUND.add((asking(), name))
+            return call(*arguments)
+
+        return noted
+
+    for name in CALLS:
+        setattr(communicator, name, wrapped(name, getattr(communicator, name)))
+
+
+def samples() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    return {name: rng.standard_normal((40, 6)) * np.arange(1.0, 7.0) for name in SITES}
+
+
+def views() -> dict[str, Any]:
+    return {name: (x[:, :3], x[:, 3:]) for name, x in samples().items()}
+
+
+RUNS: dict[str, Callable[[], Any]] = {
+    "pca": lambda: do.problems.PCA.from_sites(samples(), 2),
+    "scaled pca": lambda: do.problems.PCA.from_sites(samples(), 2, scale=True),
+    "cca": lambda: do.problems.CCA.from_sites(views(), 1, ridge=0.1),
+    "maxvar": lambda: do.problems.MAXVAR.from_sites(samples(), (3, 3), 1, ridge=0.1),
+    "ica": lambda: do.problems.ICASettings(data="digits", sources=3).problem(3, seed=0),
+    "rsr": lambda: do.problems.RobustSubspaceRecovery.from_sites(samples(), 2),
+    "lda": lambda: do.problems.LDASettings(data="digits", rank=2).problem(3, seed=0),
+}
+METHODS = {"rsr": "drsm", "cca": "cdadt", "maxvar": "cdadt", "lda": "cdadt"}
+
+if __name__ == "__main__":
+    communicator = connect()
+    watch(communicator)
+    every = {}
+    for name, problem in RUNS.items():
+        FOUND.clear()
+        do.solve(problem(), METHODS.get(name, "drfgt"), "path", iterations=5)
+        every[name] = sorted(FOUND)
+    if MPI.COMM_WORLD.rank == 0:
+        print(json.dumps(every))
