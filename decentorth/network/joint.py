@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -84,10 +84,17 @@ class TreeCollective(AgentCollective):
     add
         From the agents' numbers, ``(n_local, k)``, to their sums ``(k,)``: by default
         `Network.total`; `Network.column_sums` before a run, on networks of every kind.
+    holders
+        The agents in words, for the errors of others (`AgentCollective`).
     """
 
-    def __init__(self, network: Network, add: Callable[[Array], Array] | None = None) -> None:
-        super().__init__(network.communicator, network.bounds, network.column_sums)
+    def __init__(
+        self,
+        network: Network,
+        add: Callable[[Array], Array] | None = None,
+        holders: Sequence[str] = (),
+    ) -> None:
+        super().__init__(network.communicator, network.bounds, network.column_sums, holders)
         self._add = add or (lambda values: network.total(values)[0][0])
 
     def sum(self, *per_agent: Array) -> tuple[Array, ...]:

@@ -119,10 +119,9 @@ class Run(Shown):
 
     def _collective(self) -> AgentCollective:
         """The sums over all agents, for metrics and files."""
-        network, problem = self.network, self.arguments.problem
-        holders = problem.holders if isinstance(problem, Deferred) else ()
+        network = self.network
         return AgentCollective(
-            network.communicator, network.bounds, network.column_sums, holders=holders
+            network.communicator, network.bounds, network.column_sums, self._holders
         )
 
     def decide(self) -> None:
@@ -181,11 +180,17 @@ class Run(Shown):
         problem: object = self.arguments.problem
         return isinstance(problem, Deferred) and problem.private
 
+    @property
+    def _holders(self) -> Sequence[str]:
+        """The agents in words, if each rank reads only the samples of its own."""
+        problem: object = self.arguments.problem
+        return problem.holders if isinstance(problem, Deferred) else ()
+
     def _pool(self) -> AgentCollective:
         """The sums over all agents with which the problem is built: of the samples of sites along
         the edges of the network, counted."""
         if self._private:
-            return TreeCollective(self.network, self.network.column_sums)
+            return TreeCollective(self.network, self.network.column_sums, self._holders)
         return self.collective
 
     def _check_problem(self, problem: Problem[object]) -> None:
@@ -231,9 +236,8 @@ class Run(Shown):
         """The sums with which rows of samples of sites are made, counted."""
         if not self._private:
             return None
-        return TreeCollective(
-            self.network, partial(self.network.column_sums, use="rows of the history")
-        )
+        add = partial(self.network.column_sums, use="rows of the history")
+        return TreeCollective(self.network, add, self._holders)
 
     def _stepper(self, method: Method) -> object:
         """The method as the iterations run it."""

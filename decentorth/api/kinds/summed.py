@@ -53,7 +53,7 @@ class Summed(Run):
 
     def _pool(self) -> AgentCollective:
         """The sums of the set-up are counted, too."""
-        return TreeCollective(self.network, self.network.column_sums)
+        return TreeCollective(self.network, self.network.column_sums, self._holders)
 
     def _seen(self, own: Any) -> Problem[Any]:
         """The mean of all agents' objectives: from its moments, at home, or by sums at every

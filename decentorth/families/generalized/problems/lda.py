@@ -118,7 +118,7 @@ def agent_scatters(
     trace = float(total(within, 1, np.trace, collective)[0]) / n_agents
     for own in within:
         own[np.diag_indices(d)] += ridge * trace / d
-    pooled = total(within, d * d, np.ravel, collective.fold).reshape(d, d) / n_agents
+    pooled = total(within, d * d, np.ravel, collective).reshape(d, d) / n_agents
     check_within(pooled, np.abs(means).max(-2))
     return between, within
 
