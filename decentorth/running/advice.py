@@ -73,7 +73,7 @@ def warn_of_objective(
     if math.isfinite(objective) or not math.isfinite(earlier):
         return
     whose = _whose(parts, state)
-    if parts.collective.rank == 0:
+    if parts.collective.root:
         found = f"at iteration {state.k} (the mean is {objective})"
         log.warning("the objective%s is not finite %s; the run continues", whose, found)
 

@@ -36,7 +36,7 @@ class Unreliable(Run):
         return network
 
     def _check_method(self) -> None:
-        networks.check_method(self.method, self._channel, warns=self.network.communicator.rank == 0)
+        networks.check_method(self.method, self._channel, warns=self.network.communicator.root)
 
     def _stepper(self, method: Method) -> object:
         network: Any = self.network

@@ -176,7 +176,7 @@ class Execution:
                 summary, code = self._concluded(result, checkpoints)
             troubles = (*(recorder.trouble for recorder in recorders), result.unwritten)
             failures = list(filter(None, troubles))
-            if result.collective.decide(bool(failures)):
+            if any(result.collective.ours(b"failed" * bool(failures))):
                 output.restate({**summary, "failures": failures})
                 return FAULT
         return code

@@ -18,7 +18,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from ...process.environment import (
 )
 from ...process.leaving import early, ended, initializing, mark_end
 from ...protocols import Array, Index
+from .communicator import Communicator, Links, PostLinks
 from .watch import Pulse, Watch
 
 finalizing = "mpi4py.MPI" not in sys.modules
@@ -67,9 +68,6 @@ with initializing():
 if finalizing:
     atexit.register(_finalize, os.getpid())
 
-Links: TypeAlias = Sequence[tuple[int, Array]]
-PostLinks: TypeAlias = Sequence[tuple[int, int]]
-"""Ranks, and the tags of links to them or from them."""
 _EXCHANGE, _MESSAGE, _GOODBYE, _POST = 1, 2, 3, 4
 _CLOSED = -1
 """The first word of the last message over a link of a `_Post`."""
@@ -180,12 +178,11 @@ def _free(requests: list[MPI.Prequest]) -> None:
             request.Free()
 
 
-class MpiCommunicator:
+class MpiCommunicator(Communicator):
     """A `Communicator` on a duplicate of an mpi4py communicator, so its messages cannot be mixed up
     with other traffic."""
 
-    failures: tuple[type[Exception], ...] = ()
-    """The errors of calls after the loss of a rank that is survived."""
+    posts = True
 
     def __init__(self, comm: MPI.Intracomm, waiting: float = RANK_TIMEOUT) -> None:
         self._open(_duplicate(comm, waiting))

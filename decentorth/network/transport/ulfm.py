@@ -16,7 +16,8 @@ from mpi4py import MPI
 
 from ...process.environment import fault_tolerant
 from . import mpi
-from .mpi import Links, MpiCommunicator, PostLinks
+from .communicator import Links, PostLinks
+from .mpi import MpiCommunicator
 
 _COMMAND = "mpirun --with-ft ulfm -n 4 python -m decentorth.run --on-rank-loss shrink"
 _kept: list[object] = []

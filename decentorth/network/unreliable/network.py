@@ -146,7 +146,7 @@ class UnreliableNetwork(Network):
         self._reliable = False
         self._spared: Counter[Contents] = Counter()
         """The bytes that each of `_ends` has not sent, as its messages were coded."""
-        if self.communicator.rank == 0:
+        if self.communicator.root:
             for caution in self.cautions:
                 log.warning(caution)
 
