@@ -1,4 +1,4 @@
-"""Every transport does what `decentorth.lab.conformance` asks of one."""
+"""Every transport does what `tests.support.conformance` asks of one."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 
 import decentorth as do
 import topologies as tp
-from decentorth.lab.conformance import CHECKS, failing
 from decentorth.network import AlongEdges, SerialCommunicator, connect
+from tests.support.conformance import CHECKS, failing
 from tests.support.edges import along_edges, ring
 from tests.support.mpi import run_ranks
 from tests.support.threads import on_ranks
 
-SUITE = ("-m", "decentorth.lab.conformance")
+SUITE = ("-m", "tests.support.conformance")
 TRANSPORTS = "tests/support/edges.py"
 
 

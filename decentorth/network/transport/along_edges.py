@@ -77,7 +77,7 @@ class AlongEdges(Communicator):
     neighbours
         The ranks that share an edge with this one.
     messages, bytes
-        Those that have left this rank, by neighbour and use (`USES`).
+        The messages that have left this rank, and their bytes, by neighbour and use (`USES`).
     """
 
     def __init__(

@@ -18,7 +18,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -33,7 +33,6 @@ from ...process.environment import (
 )
 from ...process.leaving import early, ended, initializing, mark_end
 from ...protocols import Array, Index
-from .communicator import Communicator, Links, PostLinks
 from .watch import Pulse, Watch
 
 finalizing = "mpi4py.MPI" not in sys.modules
@@ -68,6 +67,9 @@ with initializing():
 if finalizing:
     atexit.register(_finalize, os.getpid())
 
+Links: TypeAlias = Sequence[tuple[int, Array]]
+PostLinks: TypeAlias = Sequence[tuple[int, int]]
+"""Ranks, and the tags of links to them or from them."""
 _EXCHANGE, _MESSAGE, _GOODBYE, _POST = 1, 2, 3, 4
 _CLOSED = -1
 """The first word of the last message over a link of a `_Post`."""
@@ -178,11 +180,13 @@ def _free(requests: list[MPI.Prequest]) -> None:
             request.Free()
 
 
-class MpiCommunicator(Communicator):
+class MpiCommunicator:
     """A `Communicator` on a duplicate of an mpi4py communicator, so its messages cannot be mixed up
     with other traffic."""
 
+    failures: tuple[type[Exception], ...] = ()
     posts = True
+    sites: tuple[str, ...] = ()
 
     def __init__(self, comm: MPI.Intracomm, waiting: float = RANK_TIMEOUT) -> None:
         self._open(_duplicate(comm, waiting))
@@ -201,6 +205,12 @@ class MpiCommunicator(Communicator):
 
     def _new_watch(self) -> Watch:
         return Watch(self.rank, self.size, self.allgather_bytes, _pulse, MPI.Is_finalized)
+
+    @property
+    def root(self) -> bool:
+        """True on the rank that prints and writes files."""
+        root: bool = self.rank == 0
+        return root
 
     def wait(self, requests: Sequence[MPI.Request]) -> None:
         """Return when all requests are complete; RuntimeError if they do not complete and a rank

@@ -16,8 +16,7 @@ from mpi4py import MPI
 
 from ...process.environment import fault_tolerant
 from . import mpi
-from .communicator import Links, PostLinks
-from .mpi import MpiCommunicator
+from .mpi import Links, MpiCommunicator, PostLinks
 
 _COMMAND = "mpirun --with-ft ulfm -n 4 python -m decentorth.run --on-rank-loss shrink"
 _kept: list[object] = []
@@ -28,7 +27,7 @@ class SurvivingCommunicator(MpiCommunicator):
     """An `MpiCommunicator` whose calls raise one of ``failures`` when a rank is lost, and which can
     then be made smaller."""
 
-    failures = (MPI.Exception,)
+    failures: tuple[type[Exception], ...] = (MPI.Exception,)
 
     def __init__(self, comm: MPI.Intracomm, first: MPI.Group | None = None) -> None:
         if first is None:

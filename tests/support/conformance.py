@@ -5,8 +5,8 @@ Neighbours on the ring of ranks send to each other; a transport along edges has 
 edges. A transport of your own is checked by a file whose function returns its communicator, started
 on every rank, by your launcher:
 
-    mpirun -n 4 python -m decentorth.lab.conformance transport.py:connected
-    mpirun -n 4 python -m decentorth.lab.conformance transport.py:connected --lose kill
+    mpirun -n 4 python -m tests.support.conformance transport.py:connected
+    mpirun -n 4 python -m tests.support.conformance transport.py:connected --lose kill
 
 The first prints the first check that fails, and exits with 1 if any does. In the second the last rank
 ends itself in the middle of a run (``kill``), stops (``stop``) or leaves without a word
@@ -29,12 +29,11 @@ from typing import Any
 import numpy as np
 
 import topologies
+from decentorth import Result, solve
+from decentorth.network import Communicator
+from decentorth.problems import PCA
+from decentorth.protocols import Array
 from topologies.flags import InputError
-
-from ..api import Result, solve
-from ..network import Communicator
-from ..problems import PCA
-from ..protocols import Array
 
 _LARGE = 500_000
 """The numbers of a large message, 4 MB."""
@@ -42,7 +41,7 @@ _BYTES = bytes(range(256)) * 12_000
 """A large message of bytes, 3 MB."""
 _EVER = 10**7
 """The iterations of a run that the loss of a rank ends."""
-_USAGE = "python -m decentorth.lab.conformance FILE.py:FUNCTION [--lose kill|stop|leave]"
+_USAGE = "python -m tests.support.conformance FILE.py:FUNCTION [--lose kill|stop|leave]"
 Check = Callable[[Communicator], None]
 
 
