@@ -15,7 +15,6 @@ ends itself in the middle of a run (``kill``), stops (``stop``) or leaves withou
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import hashlib
 import importlib.util
@@ -23,7 +22,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -333,18 +332,6 @@ def _connect(place: str) -> Communicator:
     return communicator
 
 
-@contextlib.contextmanager
-def _named(communicator: Communicator) -> Iterator[None]:
-    """Print an error in one line, with the rank."""
-    try:
-        yield
-    except Exception as error:  # whatever a transport raises
-        words = " ".join(str(error).split())
-        sys.stderr.write(f"rank {communicator.rank} ends: {type(error).__name__}: {words}\n")
-        sys.stderr.flush()
-        os._exit(3)
-
-
 def main(words: Sequence[str]) -> int:
     """Check the transport that the arguments name; the exit code."""
     match words:
@@ -357,8 +344,7 @@ def main(words: Sequence[str]) -> int:
             return 2
     communicator = _connect(place)
     if how:
-        with _named(communicator):
-            lose(communicator, how)
+        lose(communicator, how)
     found = failing(communicator)
     every = communicator.allgather_bytes("\n".join(found).encode())
     if communicator.root:
