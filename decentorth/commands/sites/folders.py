@@ -22,6 +22,7 @@ from topologies.flags import InputError
 
 Edges = list[tuple[int, int]]
 SITE = "site.json"
+GRAPH = "graph.csv"
 CONFIGURATION = "nats.conf"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
 """Names are parts of subjects, of files and of certificates."""
@@ -117,6 +118,8 @@ def make(
             "edges": edges,
         }
         (out / name / SITE).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        lines = ["from,to", *(f"{names[i]},{names[j]}" for i, j in edges)]
+        (out / name / GRAPH).write_text("\n".join(lines) + "\n", encoding="utf-8")
         text = _README.format(name=name, server=server, near=" and ".join(near))
         (out / name / "README.txt").write_text(text, encoding="utf-8")
     conf = _CONF.format(listen=listen, connections=2 * len(names), users="\n".join(users))

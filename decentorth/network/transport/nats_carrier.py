@@ -34,6 +34,8 @@ _GREETING_SECONDS = 0.5
 _WORD_SECONDS = 10.0
 """The seconds between two words about a site that is awaited."""
 _CONNECTING_SECONDS = 10
+_LONGEST = 300
+"""The most characters of a neighbour's words that are printed."""
 OWN_SCREEN = "the reason is on its own screen"
 """What the neighbours read of an error that is not of the transport."""
 
@@ -152,7 +154,9 @@ class NatsCarrier(Carrier):
         self._over = True
         last = _ENDED
         if error is not None:
-            words = str(error) if isinstance(error, SiteError) else OWN_SCREEN
+            words = f"site {self.identity.name} cannot continue: {OWN_SCREEN}"
+            if isinstance(error, SiteError):
+                words = str(error)
             last = _LOST + words.encode()
         for rank, ready in self._ready.items():
             if ready.is_set():
@@ -284,8 +288,8 @@ class NatsCarrier(Carrier):
             case b"b":
                 pass
             case b"l":
-                words = rest.decode(errors="replace")
-                self._fail(SiteLostError(f"site {name} has ended the run: {words}"))
+                words = rest.decode("ascii", "backslashreplace")[:_LONGEST]
+                self._fail(SiteLostError(words if words.isprintable() else f"site {name} ended"))
             case b"n":
                 self._ended.add(rank)
                 for use in USES:
