@@ -47,10 +47,14 @@ def check_facts(communicator: Communicator, facts: Mapping[str, object]) -> None
 
 
 def _without_place(name: str, value: Any) -> Any:
-    """The value of an argument without the folders of the site."""
+    """The value of an argument without the files and folders of the site."""
     match value:
         case Checkpoints():
             return value.every, value.keep
+        case Deferred():
+            files = [setting for setting in value.given if setting.startswith("data")]
+            given = {name: one for name, one in value.given.items() if name not in files}
+            return value._replace(given=given)
         case Resumed(path=Path() as path):
             return path.name
         case str() | os.PathLike() if name == "resume":

@@ -22,6 +22,7 @@ import numpy as np
 from topologies.flags import InputError, take
 
 from ..._version import __version__
+from ...api import iterate
 from ...data.files import extension
 from ...data.sites import SiteTable
 from ...display import size
@@ -315,7 +316,7 @@ def _asked(code: str) -> str:
     """The reason not to send, by what is typed; "" to send."""
     typed = sys.stdin.readline()
     if not typed:
-        return f"nobody is here to agree: read the lines above, and give --agree {code}"
+        return f"there is no keyboard to agree at: read the lines above, and give --agree {code}"
     if typed.strip() != code:
         return "you did not agree"
     return ""
@@ -324,10 +325,8 @@ def _asked(code: str) -> str:
 def _shown(site: Site, configuration: Configuration, plan: _Plan) -> list[str]:
     """Who takes part, and what leaves this site to whom."""
     given = configuration.run
-    declared = Declared.of(configuration.algorithm)
     rows = len([*schedule(given.iterations, given.history_rows, given.record_every)])
-    sends = " and ".join(declared.sends)
-    each, total = _bytes(configuration, site, len(declared.sends), rows)
+    sends, each, total = _messages(configuration, site, rows)
     near, names = [site.names[rank] for rank in site.near], site.names
     away = [name for name in names if name not in (*near, site.identity.name)]
     lines = [
@@ -349,20 +348,22 @@ def _shown(site: Site, configuration: Configuration, plan: _Plan) -> list[str]:
     return lines
 
 
-def _bytes(configuration: Configuration, site: Site, sends: int, rows: int) -> tuple[str, str]:
-    """The bytes of an iteration to a neighbour, and at most of the run, in words; empty where the
-    shape of a point follows from the data of all."""
+def _messages(configuration: Configuration, site: Site, rows: int) -> tuple[str, str, str]:
+    """What goes to a neighbour in an iteration, its bytes, and those of the run, in words; without
+    bytes where the shape of a point follows from the data of all."""
+    sends = Declared.of(configuration.algorithm).sends
     try:
         file = configuration.problem.data.split(",")[site.rank]
         alone: Any = replace(configuration.problem, data=file).problem(1, configuration.run.seed)
-        numbers = int(np.prod(alone.stand_in().shape))
+        state = next(iterate(alone.stand_in(), configuration.algorithm, None))
     except (ValueError, TypeError, AttributeError, OSError):
-        return "", ""
-    each = 8 * numbers * sends
+        return " and ".join(sends), "", ""
+    sends = tuple(name for name in sends if name in state._fields)
+    each = 8 * sum(getattr(state, name)[0].size for name in sends)
     # of a row: the points, up to three gradients, five scalars and a feasibility of each site
-    row = 8 * (4 * numbers + 5 + len(site.names))
+    row = 8 * (4 * state.x[0].size + 5 + len(site.names))
     total = configuration.run.iterations * each + rows * row
-    return f" ({each} bytes)", f", at most {size(total)} in all"
+    return " and ".join(sends), f" ({each} bytes)", f", about {size(total)} in all"
 
 
 def _write_sent(communicator: AlongEdges, configuration: Configuration) -> None:

@@ -62,7 +62,7 @@ def _worked(words: list[str]) -> int:
     with serving(program, out / "server", port):
         sites = [_started(out, name, given.iterations) for name in NAMES]
         with ThreadPoolExecutor(len(sites)) as readers:
-            texts = [*readers.map(_agreeing, sites)]
+            texts = [*readers.map(agreeing, sites)]
         codes = [site.wait() for site in sites]
     for name, text in zip(NAMES, texts, strict=True):
         say(f"--- {name}\n{text}")
@@ -125,7 +125,7 @@ def _started(out: Path, name: str, iterations: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True)
 
 
-def _agreeing(site: subprocess.Popen[str]) -> str:
+def agreeing(site: subprocess.Popen[str]) -> str:
     """What a site prints, whose question is answered with the code that it shows."""
     lines: list[str] = []
     if site.stdout is None or site.stdin is None:
