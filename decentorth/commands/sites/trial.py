@@ -130,9 +130,10 @@ def agreeing(site: subprocess.Popen[str]) -> str:
     lines: list[str] = []
     if site.stdout is None or site.stdin is None:
         return ""
-    for line in site.stdout:
-        lines.append(line)
-        if code := _CODE.search(line):
-            site.stdin.write(f"{code[1]}\n")
-            site.stdin.flush()
+    with site.stdin, site.stdout:
+        for line in site.stdout:
+            lines.append(line)
+            if code := _CODE.search(line):
+                site.stdin.write(f"{code[1]}\n")
+                site.stdin.flush()
     return "".join(lines).rstrip()
