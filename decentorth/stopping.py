@@ -1,6 +1,7 @@
 """Stopping rules. A rule reads each recorded row, combines with others by ``|`` and ``&``, and
 states if it means convergence.
 
+Convergence also needs agents that agree, unless a tolerance of consensus is given (`Rule.agreed`).
 All ranks have the same numbers and decide equally. Rank 0 decides on wall-clock time and informs
 the others. With `LocalMaximum` the agents decide themselves, by max-consensus on local quantities
 (see `local_stopping`). The other rules are those of an observer of the whole network.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
@@ -23,6 +25,8 @@ from .settings import Count, Finite, Natural, Positive, Range, Seconds, Settings
 __all__ = ["Consensus", "Error", "Feasibility", "GradientNorm", "Iterations", "LocalMaximum"]
 __all__ += ["ObjectiveBelow", "Rule", "Stationarity", "Time", "as_rule", "rules_of"]
 R = TypeVar("R", bound="Rule")
+AGREED = 1e-6
+"""The consensus rms, over the norm of a point, up to which agents agree whatever the tolerance."""
 
 
 class Rule(Settings):
@@ -76,12 +80,70 @@ class Rule(Settings):
         """
         return self
 
+    def share(self, first: Row) -> float:
+        """The tolerance as a share of its metric in the first row; infinity for a rule that does
+        not judge the agents' mean."""
+        return math.inf
+
+    def agreed(self, first: Row, size: float) -> Rule:
+        """Return the rule with convergence only where the agents agree.
+
+        Unless the rule has a tolerance of consensus, ``consensus_rms`` must then be at most
+        ``size``, the norm of a point, times the larger of `AGREED` and `share`.
+        """
+        share = self.share(first)
+        if share == math.inf or rules_of(Consensus, self):
+            return self
+        return _Agreeing(self, max(AGREED, share) * size)
+
     def resumed(self, seconds: float) -> Rule:
         """Return the rule for a job that continues a run.
 
         The first ``seconds`` do not count for time limits.
         """
         return self
+
+
+@dataclass(frozen=True)
+class _Agreeing(Rule):
+    """A rule that judges the agents' mean, and means convergence only up to a consensus rms."""
+
+    rule: Rule
+    bound: float
+
+    def __call__(self, row: Row, collective: Collective) -> Stop | None:
+        stop = self.rule(row, collective)
+        if stop is not None and stop.converged and self._apart(row):
+            return None
+        return stop
+
+    def parts(self) -> tuple[Rule, ...]:
+        return self.rule.parts()
+
+    def missed(self, row: Row) -> list[str]:
+        return self.rule.missed(row) or self._apart(row)
+
+    def _apart(self, row: Row) -> list[str]:
+        """The words about agents that do not agree."""
+        value, bound = row.values.get("consensus_rms", 0.0), self.bound
+        if value <= bound:
+            return []
+        return [
+            f"consensus rms {value:.3g} is {value / bound:.3g} times the {bound:.3g} of agreement"
+        ]
+
+
+class _Decided(_Agreeing):
+    """A rule by which agents end the run together without having compared their points."""
+
+    def __call__(self, row: Row, collective: Collective) -> Stop | None:
+        stop = self.rule(row, collective)
+        if stop is not None and (apart := self._apart(row)):
+            return Stop("stopped", False, ", but ".join([stop.message, *apart]))
+        return stop
+
+    def missed(self, row: Row) -> list[str]:
+        return self.rule.missed(row)
 
 
 @dataclass(frozen=True)
@@ -165,6 +227,9 @@ class _Any(_Pair):
             return two
         return one
 
+    def agreed(self, first: Row, size: float) -> Rule:
+        return _Any(self.first.agreed(first, size), self.second.agreed(first, size))
+
     def met_at_start(self, feasibility: float) -> bool:
         return self.first.met_at_start(feasibility) or self.second.met_at_start(feasibility)
 
@@ -177,6 +242,9 @@ class _All(_Pair):
         unconverged = [stop.status for stop in (one, two) if not stop.converged]
         status = ["converged", *unconverged][-1]
         return Stop(status, not unconverged, f"{one.message}, {two.message}")
+
+    def share(self, first: Row) -> float:
+        return min(self.first.share(first), self.second.share(first))
 
     def met_at_start(self, feasibility: float) -> bool:
         return self.first.met_at_start(feasibility) and self.second.met_at_start(feasibility)
@@ -207,6 +275,10 @@ class _Below(Rule):
 
     def missed(self, row: Row) -> list[str]:
         return _over(self._name, row.values.get(self._metric, 0.0), self.tolerance)
+
+    def share(self, first: Row) -> float:
+        begun = first.values.get(self._metric, 0.0)
+        return self.tolerance / begun if begun > 0.0 else math.inf
 
 
 @dataclass(frozen=True)
@@ -256,25 +328,28 @@ class GradientNorm(_Below):
 class _Share(Rule):
     """Convergence when ``gradient_norm`` is at or below a share of that at the start."""
 
-    share: float
+    relative: float
     start: float
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
         value = row.values["gradient_norm"]
-        if value > self.share * self.start:
+        if value > self.relative * self.start:
             return None
         return Stop(
             "converged",
             True,
             (
-                f"gradient norm {value:.2e} <= {self.share:g} times {self.start:.3g}, its value "
+                f"gradient norm {value:.2e} <= {self.relative:g} times {self.start:.3g}, its value "
                 "at the start"
             ),
         )
 
     def missed(self, row: Row) -> list[str]:
-        found = _over("gradient norm", row.values["gradient_norm"], self.share * self.start)
-        return [f"{words}, {self.share:g} of its value at the start" for words in found]
+        found = _over("gradient norm", row.values["gradient_norm"], self.relative * self.start)
+        return [f"{words}, {self.relative:g} of its value at the start" for words in found]
+
+    def share(self, first: Row) -> float:
+        return self.relative
 
 
 class Stationarity(_Below):
@@ -418,6 +493,12 @@ class LocalMaximum(Rule):
         """True if the agents' maxima are at or below the tolerance, as each agent can check by
         itself."""
         return all(value <= self.tolerance for value in self._judged(agreed).values())
+
+    def agreed(self, first: Row, size: float) -> Rule:
+        begun = first.values.get("gradient_norm", 0.0)
+        if not self.quantities or "disagreement" in self.quantities or not begun > 0.0:
+            return self
+        return _Decided(self, max(AGREED, self.tolerance / begun) * size)
 
     def met_at_start(self, feasibility: float) -> bool:
         near = {"disagreement"}

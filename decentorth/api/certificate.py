@@ -16,6 +16,7 @@ import numpy as np
 
 from ..algorithms import LOBPCG
 from ..network import Network
+from ..numerics.definite import is_definite
 from ..numerics.ordered_sums import add_agents
 from ..numerics.random_streams import CounterStreams
 from ..numerics.threads import one_thread
@@ -166,12 +167,11 @@ def _summed(problem: Any, adding: _Sums, x: Array) -> _Answer:
 def _orthonormal(problem: Any, at: _Answer) -> tuple[Array, Array]:
     """(a) The matrix L^-T, and the image of x L^-T."""
     gram = _across(at.image, problem.constraint_rows(at.image)) + at.ridge
-    try:
-        inverse = np.linalg.inv(np.linalg.cholesky(gram))
-    except np.linalg.LinAlgError:
+    if not all(map(is_definite, gram)):
         raise ValueError(
             "the columns of x depend on each other: make more iterations, or smaller steps"
-        ) from None
+        )
+    inverse = np.linalg.inv(np.linalg.cholesky(gram))
     turn = inverse.transpose(0, 2, 1)
     return turn, at.image @ turn
 

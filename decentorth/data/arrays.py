@@ -54,7 +54,9 @@ class Reader(ABC):
         """``(m, d)`` of the matrix, both positive."""
 
     def extent(self) -> Extent:
-        """Return the size in the header; a file without a header is read if that is cheap."""
+        """Return the size in the header; a file without a header is read if that is cheap.
+
+        The first row of a text must hold numbers: a dry run reads no more."""
         return Extent(*self.shape)
 
     @abstractmethod

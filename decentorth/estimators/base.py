@@ -20,8 +20,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-import topologies
-
 from .. import registry
 from ..api import Result, forms, solve
 from ..api.certificate import certify
@@ -48,13 +46,6 @@ Directions = Array | None
 """The directions ``(r, d)`` of the last fit, from which a run starts; None for a random start."""
 Build = Callable[[slice, Collective], Any]
 """The problem of a rank's agents, made once."""
-
-
-def adds(W: Any, n_agents: int) -> bool:
-    """True if agents of this network can add exactly along a tree: it stays, with edges both
-    ways."""
-    weights, _ = forms.network(W, n_agents, 0)
-    return not isinstance(weights, topologies.DirectedWeights | topologies.WeightSequence)
 
 
 class Entries(NamedTuple):
@@ -149,7 +140,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         method = self.algorithm
         if method == "auto":
             method = "lobpcg" if features else self._alone if n_agents == 1 else self._together
-            if self._adding and n_agents > 1 and not features and adds(W, n_agents):
+            if self._adding and n_agents > 1 and not features and forms.adds(W, n_agents):
                 method = self._adding
         if isinstance(method, str):
             entry, own = registry.algorithms.get(method), {"step_size": self.step_size}
@@ -316,12 +307,17 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         entries.collective.same(f"the number of rows of {name}", str(len(parts[0])).encode())
         return parts
 
+    def _sized(self, name: str, X: Array) -> Array:
+        """Samples in one place, checked for entries whose squares are no numbers."""
+        return matrices(name, [X], missing=self._wanted.fill)[0]
+
     def _agents(self, name: str, entries: Entries, *, sparse: bool = False) -> list[Any]:
-        """Check all agents' samples together, which may be ``sparse``; sets ``n_features_in_`` and, from data frames,
+        """Check all agents' samples together; sets ``n_features_in_`` and, from data frames,
         ``feature_names_in_``.
 
-        Where a rank gives None for the agents of others, all are checked by their ranks, and None
-        stays in the list. Also sets ``_counts``, the number of samples of each agent.
+        They may be ``sparse``. Where a rank gives None for the agents of others, all are checked by
+        their ranks, and None stays in the list. Also sets ``_counts``, the number of samples of
+        each agent.
         """
         own = entries.own
         mine = same_names(name, entries.given[own], own.start, entries.collective)

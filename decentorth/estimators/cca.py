@@ -13,8 +13,9 @@ batch: those of a fit to all samples seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -36,8 +37,8 @@ from ..problems.common.pooled import HERE, Units
 from ..problems.features.split import Among
 from ..protocols import Array, Collective
 from .base import AgentEstimator, Directions, Entries, by_features, check_components, signs
-from .pairs import Pairs, Products, SplitPairs, products_of, products_of_features
-from .streams import RunningCovariance
+from .pairs import Pairs, Products, SplitPairs, products_of, products_of_features, row_space
+from .streams import RootCovariance, RunningCovariance
 
 FORMED = 2000
 """The number of columns of a view up to which a fit keeps the covariance, for batches that continue
@@ -80,8 +81,10 @@ class CCA(
 
     Notes
     -----
-    The covariances of views of more than 2000 columns are not formed. Such views need a method that only multiplies with them,
-    such as ``RGD(metric="euclidean", step_size="bb")``. `partial_fit` needs no method.
+    `fit` with a ridge to fewer samples than columns works in the row spaces of the views, which
+    hold the answer. Otherwise the covariances of views of more than 2000 columns are not formed. Such
+    views need a method that only multiplies with them, such as ``RGD(metric="euclidean",
+    step_size="bb")``. `partial_fit` needs no method.
 
     Attributes
     ----------
@@ -176,7 +179,7 @@ class CCA(
             complete = np.nan_to_num(np.asarray(y, dtype=np.float64))
         validate = {"multi_output": True, "y_numeric": True, "ensure_min_samples": 2}
         first, _ = validate_data(self, X, complete, reset=reset, **validate, **self._accepted)
-        return first, self._second(y, reset)
+        return self._sized("X", first), self._sized("y", self._second(y, reset))
 
     def _second(self, y: object, reset: bool = False) -> Array:
         """The second view as a matrix, checked; ``reset`` keeps whether it had one dimension."""
@@ -209,6 +212,9 @@ class CCA(
         n, count = len(firsts), sum(self._counts)
         (n2,) = {second.shape[1] for second in seconds if second is not None}
         rank = self._rank(count, self.n_features_in_, n2)
+        # the problem refuses a ridge that is no number
+        wide = isinstance(self.ridge, Real) and count < max(self.n_features_in_, n2)
+        spans: list[Array] = []  # of wide views in one place with a ridge, which hold the answer
 
         def build(own: slice, collective: Collective) -> Pairs:
             given = ("X", firsts[own]), ("y", seconds[own])
@@ -218,7 +224,21 @@ class CCA(
             labels = vars(self).get("feature_names_in_", range(views[0][0].shape[1]))
             named = {"X": labels, "y": range(n2)}
             place = placed(n, own, collective)
-            problem = Pairs(views[0], views[1], rank, ridge=self.ridge, names=named, **place)
+            spans.clear()
+            if W is None and wide and self.ridge > 0.0:
+                with one_thread():
+                    found = [row_space(view) for (view,) in views]
+                    if rank <= min(basis.shape[1] for basis in found):
+                        spans.extend(found)
+                        views = [[a @ one] for (a,), one in zip(views, spans, strict=True)]
+            problem = Pairs(
+                *views,
+                rank=rank,
+                columns=(self.n_features_in_, n2),
+                ridge=self.ridge,
+                names=named,
+                **place,
+            )
             if problem.bases:
                 with one_thread():  # the bits of products depend on the number of BLAS threads
                     both = [np.concatenate(rows, axis=1) for rows in zip(*views, strict=True)]
@@ -234,12 +254,22 @@ class CCA(
                 products = self._products_of(point)
             else:
                 covariance, products = result.problem.covariance(), products_of(point, result)
-        x, y = self._columns
-        scales = np.concatenate((x.scale, y.scale))
-        self._seen = None
-        if covariance is not None:
-            mean, own = np.concatenate((x.mean, y.mean)), covariance * np.outer(scales, scales)
-            self._seen = RunningCovariance(count, mean, own)
+            x, y = self._columns
+            mean, scales = np.concatenate((x.mean, y.mean)), np.concatenate((x.scale, y.scale))
+            self._seen = None
+            if spans:
+                first, second = spans
+                point = _from_bases(spans, point)
+                products = Products(
+                    first @ products.first, second @ products.second, second @ products.cross
+                )
+                if max(len(first), len(second)) <= FORMED:
+                    values, vectors = np.linalg.eigh(covariance)
+                    root = _from_bases(spans, vectors * np.sqrt(np.maximum(values, 0.0)))
+                    self._seen = RootCovariance(count, mean, scales[:, None] * root)
+            elif covariance is not None:
+                own = covariance * np.outer(scales, scales)
+                self._seen = RunningCovariance(count, mean, own)
         self._keep(point, products)
         self.n_iter_ = [self.n_iter_] * rank
         return self
@@ -435,3 +465,9 @@ class CCA(
         scores, second = self.transform(X), self._columns[1]
         predicted: Array = second.mean + second.scale * (scores @ self._regression.T)
         return predicted[:, 0] if self._predict_1d else predicted
+
+
+def _from_bases(bases: Sequence[Array], x: Array) -> Array:
+    """The rows of both views from their coordinates in these bases."""
+    first, second = bases
+    return np.concatenate((first @ x[: first.shape[1]], second @ x[first.shape[1] :]))

@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..api import Result
 from ..problems.common import pooled
 from ..problems.common.pooled import HERE, Units, in_units
-from ..problems.common.sparse_rows import SparseRows
 from ..protocols import Array, Collective
 from .base import FLOATS, AgentEstimator, Directions, signs
 
@@ -44,7 +43,7 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
     def fit(self, X: object, y: object = None) -> Self:
         """Find the components of the samples X, ``(m, d)``; y is ignored."""
         least = {"ensure_min_samples": 2, "ensure_min_features": self._least_features}
-        samples = validate_data(self, X, **least, **self._accepted)
+        samples = self._sized("X", validate_data(self, X, **least, **self._accepted))
         self._counts = [len(samples)]
         return self._fit([samples], None)
 
@@ -95,8 +94,12 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
             "accept_sparse": get_tags(self).input_tags.sparse,
         }
         X = validate_data(self, X, reset=False, **accepted)
-        centred = self._centred(SparseRows.of(X) if issparse(X) else X)
-        coordinates = centred @ self.components_.T
+        across = self.components_.T
+        if issparse(X):
+            across = across if self._units is None else across / self._units.scale[:, None]
+            coordinates = X @ across - self.mean_ @ across
+        else:
+            coordinates = self._centred(X) @ across
         return (coordinates / self._lengths).astype(X.dtype, copy=False)
 
     def inverse_transform(self, X: Any) -> Array:
@@ -128,6 +131,7 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
     def _batch(self, X: Array, samples: int, mean: Array) -> Array:
         """A batch in the units of the method; ``samples`` before it have this ``mean`` in these
         units."""
+        X = self._sized("X", X)
         if samples == 0:
             return self._in_units([X], HERE)[0]
         if self._units is not None:

@@ -85,6 +85,7 @@ class LDA(ComponentEstimator):
 
     _together = "generalized_drfgt"
     _adding = "direct"
+    _centers = True
 
     n_components: int | None = None
     _: KW_ONLY
@@ -100,6 +101,7 @@ class LDA(ComponentEstimator):
         texts."""
         samples, labels = validate_data(self, X, y, ensure_min_samples=2, **self._accepted)
         check_classification_targets(labels)
+        samples = self._sized("X", samples)
         self.classes_, self._counts = np.unique(labels), [len(samples)]
         return self._fit([samples], None, None, [labels])
 

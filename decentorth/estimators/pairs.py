@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import problems
+from ..families.generalized.problems.covariances import RANK
 from ..protocols import Array, Collective
 from ..sets.retractions import plus
 
@@ -23,7 +24,15 @@ class Products(NamedTuple):
 
 class Pairs(problems.CCA):
     """The problem without its answer, which the metrics would otherwise compute for columns of the
-    history."""
+    history; of views with ``columns`` columns, which are given in bases."""
+
+    def __init__(self, *views: object, columns: tuple[int, int], **given: Any) -> None:
+        self._columns = columns
+        super().__init__(*views, **given)
+
+    @property
+    def _ridge_columns(self) -> tuple[int, int]:
+        return self._columns
 
     @property
     def optimal_value(self) -> None:  # type: ignore[override]
@@ -57,6 +66,12 @@ class SplitPairs(problems.SplitCCA):
     def condition(self) -> float:
         """The condition of the covariances, which no agent knows, counts as 1."""
         return 1.0
+
+
+def row_space(view: Array) -> Array:
+    """``(d, r)``: an orthonormal basis of the span of the rows of a view."""
+    _, values, rows = np.linalg.svd(view, full_matrices=False)
+    return np.ascontiguousarray(rows[values > RANK * values[0]].T)
 
 
 def products_of(point: Array, result: Any) -> Products:

@@ -32,10 +32,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import problems
 from ..api import Result
+from ..numerics.definite import SINGULAR
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
+from ..problems.common.checks import Rows
 from ..problems.common.pooled import HERE, Units
-from ..problems.common.sparse_rows import Rows, SparseRows
+from ..problems.common.sparse_rows import SparseRows
 from ..problems.features.split import Among
 from ..problems.stiefel.pca import Weights
 from ..protocols import Array, Collective
@@ -204,9 +206,9 @@ class PCA(StreamEstimator):
         Parameters
         ----------
         agents
-            X_i, ``(m_i, d)``, of each agent, dense or sparse; with ``split="features"`` ``(m, d_i)``, each agent's
-            features of the same samples, of which the components then have the order. Every sample
-            has the same weight.
+            X_i, ``(m_i, d)``, of each agent, dense or sparse; with ``split="features"`` ``(m,
+            d_i)``, each agent's features of the same samples, of which the components then have the
+            order. Every sample has the same weight.
         W
             As for `solve`.
         split
@@ -262,10 +264,20 @@ class PCA(StreamEstimator):
         rank: Any = self.n_components
         if not self._share:
             rank = check_components(rank, most, FEWER)
-        self._units = None
-        if self.scale or self._wanted.fill:
+        if not issparse(X):
+            X = self._sized("X", X)
+        elif X.nnz:
+            self._sized("X", X.data[None])
+        if issparse(X):
+            X, units = _near_zero(X)
+            self._keep_units(units)
+        elif self.scale or self._wanted.fill:
             (X,) = self._in_units([X], HERE)
-        mean = np.asarray(X.mean(axis=0)).ravel()
+        else:
+            X, units = pooled.centred(X)
+            self._keep_units(units)
+        mean, entries = np.asarray(X.mean(axis=0)).ravel(), X.data if issparse(X) else X
+        squares = float(np.vdot(entries, entries) - m * (mean @ mean))
         solver = "covariance_eigh" if issparse(X) or m >= TALL * d else "full"
         if issparse(X) and d > DIRECT:
             if self._share or rank == most:
@@ -278,17 +290,19 @@ class PCA(StreamEstimator):
             solver = "arpack"
         found = None
         if most > DIRECT and not issparse(X) and not self._share and rank >= SEVERAL:
-            found = _leading(X - mean, rank)
+            found = _leading(X, rank)
         if found is None:
             seed = self.random_state
-            exact = sklearn.decomposition.PCA(rank, svd_solver=solver, random_state=seed)
+            exact = sklearn.decomposition.PCA(
+                rank, copy=False, svd_solver=solver, random_state=seed
+            )
             with np.errstate(divide="ignore", invalid="ignore"):  # shares of no variance
                 exact.fit(X)
             found = exact.components_, exact.singular_values_
         for name in ("history_", "communication_"):
             self.__dict__.pop(name, None)
         self.n_iter_ = 1
-        self._keep(Variation(mean, m, _squares(X, mean, issparse(X))), *found)
+        self._keep(Variation(mean, m, squares), *found)
         return self
 
     @property
@@ -413,7 +427,8 @@ class PCA(StreamEstimator):
         X = validate_data(self, X, reset=False, **self._accepted)
         d, r = X.shape[1], self.n_components_
         values, noise = self.explained_variance_, self.noise_variance_
-        if values.min() <= 0.0 or (noise <= 0.0 and r < d):
+        least = values.min() if r == d else min(values.min(), noise)
+        if least <= SINGULAR * values.max():
             raise ValueError(
                 "there is no density where samples do not vary in some direction: ask for fewer "
                 "components"
@@ -503,8 +518,15 @@ def _leading(centred: Array, rank: int) -> tuple[Array, Array] | None:
     return found, singular
 
 
-def _squares(X: Any, mean: Array, sparse: bool) -> float:
-    """The sum of the squares of the centred entries."""
-    if sparse:
-        return float(X.multiply(X).sum() - X.shape[0] * (mean @ mean))
-    return float(np.square(X - mean).sum())
+def _near_zero(X: Any) -> tuple[Any, Units]:
+    """Sparse samples minus the means of the columns without zeros, and these units.
+
+    Second moments then keep their digits far from 0: the square of the mean of any other column is
+    at most its variance times the number of samples.
+    """
+    X = X.tocsc(copy=True)
+    X.sum_duplicates()
+    m, d = X.shape
+    shift = np.where(np.diff(X.indptr) == m, np.asarray(X.mean(axis=0)).ravel(), 0.0)
+    X.data -= np.repeat(shift, np.diff(X.indptr))
+    return X, Units(shift, np.zeros(d), np.ones(d), ())

@@ -49,11 +49,25 @@ class RunningCovariance(NamedTuple):
     def joined(self, rows: Array) -> RunningCovariance:
         """The state after further samples, ``(b, d)``."""
         count = self.samples + len(rows)
-        share, gap = len(rows) / count, rows.mean(axis=0) - self.mean
-        around = rows - (self.mean + gap)
+        around, own = pooled.centred(rows)
+        share, gap = len(rows) / count, (own.mean - self.mean) + own.rest
         before = (1.0 - share) * (self.covariance + share * np.outer(gap, gap))
         covariance = before + around.T @ around / count
         return RunningCovariance(count, self.mean + share * gap, covariance)
+
+
+class RootCovariance(NamedTuple):
+    """The number and the mean ``(d,)`` of samples fewer than d, and a root R, ``(d, k)``, of their
+    covariance R R^T."""
+
+    samples: int
+    mean: Array
+    root: Array
+
+    def joined(self, rows: Array) -> RunningCovariance:
+        """`RunningCovariance.joined`."""
+        formed = RunningCovariance(self.samples, self.mean, self.root @ self.root.T)
+        return formed.joined(rows)
 
 
 class SeenSamples(NamedTuple):

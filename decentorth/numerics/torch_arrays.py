@@ -23,6 +23,7 @@ from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
 from ..protocols import Array, Index
+from .definite import ROUNDING
 
 _UFUNCS = {
     "equal": torch.eq,
@@ -144,11 +145,13 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def inverse_factor(self) -> DeviceArray:
         """The upper triangular U with U^T A U = I of this symmetric matrix A; NaN where A is not
-        positive definite."""
+        positive definite, or only by a rounding error."""
         factor, failed = torch.linalg.cholesky_ex(self.tensor)
+        pivots, least = factor.diagonal() ** 2, ROUNDING * len(self) * self.tensor.diagonal()
+        definite = (failed == 0) & (pivots > least).all()
         identity = torch.eye(len(self), dtype=factor.dtype, device=factor.device)
         inverse = torch.linalg.solve_triangular(factor, identity, upper=False)
-        return DeviceArray(torch.where(failed == 0, inverse.T.contiguous(), torch.nan))
+        return DeviceArray(torch.where(definite, inverse.T.contiguous(), torch.nan))
 
     def _reduced(self, function: Filled, axis: Axes = None, keepdims: bool = False) -> DeviceArray:
         """A reduction over one axis, several, or all; of NaN it is NaN."""

@@ -372,8 +372,8 @@ class Deferred(NamedTuple):
     sites: tuple[str, ...] = ()
     """The names of all agents' sites, if they have names."""
     private: bool = False
-    """True for samples of sites: each rank reads those of its own agents only, and whatever is
-    derived from them goes along the edges of the network, counted."""
+    """True if each rank reads the samples of its own agents only; whatever is derived from them
+    then goes along the edges of the network, counted."""
     given: Mapping[str, object] = MappingProxyType({})
     """The settings that the problem is made from, by name; every rank must have the same."""
 
@@ -539,8 +539,9 @@ class Loadable:
             return [list(zip(every, view, strict=True)) for view in views]
 
         wanted = Wanted(center, scale, missing)
-        kept = {"keep_missing": wanted.fill, "keep_sparse": cls._keeps_sparse}
-        found = Sites(entries, (columns or Columns())._replace(**kept))
+        read = columns or Columns()
+        read = read._replace(keep_missing=wanted.fill, keep_sparse=cls._keeps_sparse)
+        found = Sites(entries, read)
 
         def outline() -> Outline:
             return Outline(found.counts, found.width, beside=found.beside, stored=found.stored)

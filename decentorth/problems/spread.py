@@ -320,7 +320,7 @@ class SpreadProblem(AgentProblem[Any]):
         is <x, G(x)> / 2, and a `Quadratic`, whose values differ by <x - y, G(x) + G(y)> / 2, y the
         last point with a sum."""
         if isinstance(self.base, Eigenproblem):
-            value = 0.5 * np.vdot(x, gradient).reshape(1)
+            value = np.array([0.5 * float(np.vdot(x, gradient))])
         elif self._known and isinstance(self.base, Quadratic):
             y, there, slope = self._known[0]
             value = there + 0.5 * np.vdot(x - y, gradient + slope)

@@ -144,6 +144,8 @@ class Declared:
     by_moments: ClassVar[bool] = False
     """True if several agents only add the sums on which the problem depends
     (`protocols.Moments`)."""
+    only_sums: ClassVar[bool] = False
+    """True if its agents send nothing but exact sums (`Network.total`)."""
     on_time: ClassVar[bool] = False
     """True if it does not converge where most messages are late."""
     nonsmooth: ClassVar[bool] = False
@@ -165,9 +167,13 @@ class Declared:
     step_size: Any = None
     penalty: Any = None
     momentum: Any = 0.0
+    order: Any = None
+    """The order in which a method mixes and moves, where it has several."""
     varsigma: Any = None
     """Of a method that minimises a majoriser: its constant, or the name of the rule that finds
     it."""
+    agrees: ClassVar[bool] = True
+    """False if its agents stay apart, in proportion to the step, however long it runs."""
     gradient_factor: ClassVar[float | None] = None
     """Of a method whose trackers have the mean of fields F_i that stand for Riemannian gradients:
     where x^T x = I, a Riemannian gradient is at most this many times as long as F_i, whatever the
@@ -182,6 +188,11 @@ class Declared:
     def requires_set(self) -> tuple[type, ...]:
         """The capabilities that the problem's constraint set must have."""
         return ()
+
+    @property
+    def mixes(self) -> bool:
+        """False if its agents only add up, and never mix with their neighbours."""
+        return True
 
     def resolved(self, network: Any) -> Any:
         """Return the method with the settings chosen that depend on the network.
@@ -228,9 +239,10 @@ class _Other(Declared):
 
     requires: tuple[type, ...] = ()
     requires_set: tuple[type, ...] = ()
+    mixes: bool = True
 
     def __init__(self, method: object) -> None:
-        for name in ("requires", "requires_set", *Declared.__annotations__):
+        for name in ("requires", "requires_set", "mixes", *Declared.__annotations__):
             setattr(self, name, getattr(method, name, getattr(_Other, name)))
         for name in ("resolved", "suited", "running"):
             setattr(self, name, getattr(method, name, lambda *given: method))

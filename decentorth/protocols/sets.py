@@ -249,6 +249,14 @@ class WithMatrices(Protocol):
 
 
 @runtime_checkable
+class Divided(Protocol):
+    """A product of sets."""
+
+    def split(self, x: Array) -> list[Array]:
+        """Each part's matrix in the points ``x``, as views."""
+
+
+@runtime_checkable
 class Signature(Protocol):
     """A set {x : x^T J x = J}, J a diagonal of signs."""
 

@@ -285,16 +285,18 @@ def _fit(axes: Axes, drawn: Sequence[Column]) -> None:
     """Fit a logarithmic vertical axis to the values that the panel can show; with no such value,
     say so in the panel.
 
-    The start does not count, where agents are equal up to rounding.
+    Below, the start does not count, where agents are equal up to rounding.
     """
     values = np.concatenate([y[1:] if len(y) > 1 else y for y in drawn])
     values = values[(values > 0) & np.isfinite(values)]
     if not len(values):
         say_empty(axes)
         return
+    starts = [y[0] for y in drawn if np.isfinite(y[0])]
+    low, high = values.min(), max([values.max(), *starts])
     # so that the axis spans whole powers of ten
-    few = max(1.0, (DECADES * values.min() / values.max()) ** 0.5)
-    axes.set_ylim(values.min() / (1.6 * few), values.max() * 1.6 * few)
+    few = max(1.0, (DECADES * low / high) ** 0.5)
+    axes.set_ylim(low / (1.6 * few), high * 1.6 * few)
 
 
 def _guide(axes: Axes) -> None:

@@ -73,7 +73,7 @@ def run(
         row = last = cast(Row, watch.recording.row)
         if watch.agreement is not None:
             last = row._replace(agreed=watch.agreement.latest)
-        stop = advice.concluded(parts, options.rule, stop, state, last, before.history)
+        stop = advice.concluded(parts, watch.recording.rule, stop, state, last, before.history)
     return Outcome(state, stop, row, before.history, clock.seconds(), watch.agreement, unwritten)
 
 

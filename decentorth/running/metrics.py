@@ -336,7 +336,8 @@ def largest_angles(x: Array, y: Array) -> Array:
     if finite.any():
         basis, spans = np.linalg.qr(y)[0], np.linalg.qr(x[finite])[0]
         inside = basis.T @ spans
-        cosines = np.linalg.svd(inside, compute_uv=False)[:, -1]
+        # the bits of NumPy's arctan2 of strided arrays depend on where they lie in memory
+        cosines = np.ascontiguousarray(np.linalg.svd(inside, compute_uv=False)[:, -1])
         sines = np.linalg.norm(spans - basis @ inside, 2, axis=(1, 2))
         angles[finite] = np.arctan2(sines, cosines)
     return angles

@@ -54,6 +54,11 @@ class Parts:
         """The start of this process's agents, ``(n_local, *shape)``; a new array each time."""
         return np.repeat(self.start[None], self.network.n_local, axis=0)
 
+    @property
+    def size(self) -> float:
+        """The norm of the start, the same on every rank; 1 for a start at zero. All ranks ask."""
+        return self.collective.max(float(np.linalg.norm(self.start))) or 1.0
+
     def steps(self, state: Any = None) -> Iterator[Any]:
         """The states, from the initial one or ``state`` on, without an end, as the steps leave
         them.

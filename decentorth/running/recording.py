@@ -12,12 +12,12 @@ from typing import Protocol
 import numpy as np
 
 from ..protocols import SETUP, Collective, Declared, Ending, Observed, Recorder, Row, Stop
-from ..stopping import Iterations
-from . import advice
+from ..stopping import Iterations, Rule
+from . import divergence
 from .checkpoint import PendingSignals, SharedLooks, Snapshot
 from .history import History, schedule
 from .local_stopping import Agreement
-from .metrics import StandardMetrics
+from .metrics import StandardMetrics, splits_features
 from .options import Options
 from .parts import Parts
 from .watchers import Clock
@@ -59,6 +59,7 @@ class Recording:
         self._recorders = options.recorders if parts.collective.root else ()
         self.row: Row | None = None
         self._first: Row | None = None
+        self._size = parts.size
         self.good: Snapshot | None = None
         self.wanted = self.recorded = -1
         if history.rows:
@@ -92,6 +93,18 @@ class Recording:
         recorded = self.recorded
         return min([self._target, *[one.wanted for one in self._asking if one.wanted > recorded]])
 
+    @property
+    def rule(self) -> Rule | None:
+        """The rule of stopping, compared with the first row; None before that, or without a
+        rule."""
+        rule, first, problem = self._options.rule, self._first, self._parts.problem
+        if rule is None or first is None:
+            return None
+        rule = rule.since(first)
+        if problem.n_agents == 1 or splits_features(problem):
+            return rule  # no agent has a point of its own beside another
+        return rule.agreed(first, self._size)
+
     def judge(self, snapshot: Snapshot) -> Stop | None:
         """The reason to stop at this state, if its row is the last one; without a reason the state
         is kept."""
@@ -106,7 +119,7 @@ class Recording:
 
     def _decide(self, row: Row) -> Stop | None:
         """The reason to stop at a row."""
-        options, collective = self._options, self._parts.collective
+        options, collective, rule = self._options, self._parts.collective, self.rule
         region = options.safety_region
         if region is not None and (far := row.values["feasibility"]) > region:
             words = (
@@ -114,9 +127,7 @@ class Recording:
                 f"{row.iteration}; take a smaller step size, or a larger region"
             )
             return Stop("left_safe_region", False, words)
-        rule, found = options.rule, None
-        if rule is not None:
-            found = rule.since(self._first or row)(row, collective)
+        found = None if rule is None else rule(row, collective)
         if found is None and (found := Iterations(options.iterations)(row, collective)) is not None:
             counts = Declared.of(self._parts.algorithm).counts
             found = found._replace(message=found.message.replace("iterations", counts))
@@ -132,12 +143,12 @@ class Recording:
                 "data without overflow"
             )
         if runaway is not None and self.row is not None:
-            return advice.diverged(parts, runaway, state, self.row, self.good)
+            return divergence.diverged(parts, runaway, state, self.row, self.good)
         values: dict[str, float] = {}
         for metric in self._metrics:
             found = metric(parts.problem, state, parts.counted or parts.collective)
             values |= zip(metric.columns, found, strict=True)
-        advice.warn_of_objective(parts, state, values, self.row)
+        divergence.warn_of_objective(parts, state, values, self.row)
         agreed = None if self._agreement is None else self._agreement.at(state.k)
         network = parts.network  # its counts have the sums for this row too
         counts = (state.k, network.rounds, network.messages, network.bytes, state.gradients)

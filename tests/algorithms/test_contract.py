@@ -202,6 +202,7 @@ COMPILED = on("drfgt-numba", partial(do.DRFGT, kernel="numba"), "procrustes", "r
 SLOW = pytest.mark.slow
 METHODS = [
     on("drfgt", do.DRFGT, "pca", "ring"),
+    on("drfgt-combine", partial(do.DRFGT, order="combine-then-adapt"), "pca", "ring"),
     on("drfgt-fixed", partial(do.DRFGT, step_size=5e-3, penalty=20.0), "procrustes", "star"),
     on("drfgt-atc", partial(do.DRFGT, **ADAPTED), "procrustes", "erdos-renyi", exchanges=2),
     *([COMPILED] if NUMBA else []),

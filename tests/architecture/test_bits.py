@@ -62,6 +62,11 @@ ALLOWED = {
         "AgentProblem.start",
         "default_rng",
     ): "the common start, made once from the seed",
+    (
+        "decentorth/problems/common/checks.py",
+        "_check_smallest",
+        "max",
+    ): "validation of one agent's matrix",
     ("decentorth/problems/common/checks.py", "_matrix", "any"): "validation of one agent's matrix",
     ("decentorth/problems/common/checks.py", "_matrix", "sum"): "validation of one agent's matrix",
     ("decentorth/problems/common/checks.py", "_matrix", "vdot"): "validation of one agent's matrix",
@@ -248,11 +253,6 @@ ALLOWED = {
         "any",
     ): "the diagonal of E, which all agents share",
     (
-        "decentorth/problems/features/split.py",
-        "SplitPencil._blocks_inverted",
-        "LinAlgError",
-    ): "validation: ends the run",
-    (
         "decentorth/families/j_orthogonal/sets/j_orthogonal.py",
         "JOrthogonal.retract",
         "LinAlgError",
@@ -262,11 +262,6 @@ ALLOWED = {
         "SplitPencil._starts",
         "accumulate",
     ): "numbers of features",
-    (
-        "decentorth/problems/features/split.py",
-        "SplitPencil.prepare",
-        "LinAlgError",
-    ): "validation: ends the run",
     (
         "decentorth/problems/features/split.py",
         "SplitPencil.error",
@@ -287,11 +282,6 @@ ALLOWED = {
         "SplitMetrics.__call__",
         "all",
     ): "a measure of one point",
-    (
-        "decentorth/problems/features/split.py",
-        "same_samples",
-        "max",
-    ): "validation of one agent's matrix",
     (
         "decentorth/families/generalized/problems/cca_settings.py",
         "CCASettings.features.build",

@@ -111,6 +111,14 @@ def test_logarithmic_limits_hold_everything_positive_and_the_guide_has_slope_min
     assert not any(map(guides, plot_histories({"a": run}, x="log").axes))
 
 
+def test_the_top_of_a_curve_is_its_start() -> None:
+    run = history(1.0)
+    run["gradient_norm"][0], run["local_gradient_sum"][0] = 2e4, 4e4
+    assert plot_histories({"a": run}).axes[0].get_ylim()[1] > 4e4
+    run["gradient_norm"][0] = np.inf
+    assert plot_histories({"a": run}).axes[0].get_ylim()[1] > 4e4
+
+
 def guides(axes: Axes) -> list[Any]:
     return [line for line in axes.lines if line.get_gid() == "guide"]
 
@@ -285,11 +293,15 @@ def test_command_draws_folders(folder: Path, capsys: pytest.CaptureFixture[str])
         (["a", "--agents", "consensus", "--guide"], "--guide has no effect with --agents"),
         (
             ["a", "--labels", "x,y"],
-            "give one label for each run, all different, 1 in all; got x, y",
+            "give one label for each run, all different, 1 in all, or NAME=LABEL for some; got x, y",
         ),
         (["a", "--guide"], "give --x log"),
         (["nowhere"], "is nowhere the folder of a run?"),
         (["a", "--against", "byte"], "did you mean 'bytes'?"),
+        (
+            ["a", "--against", "bytes,rounds"],
+            "drawn against one count, got bytes, rounds: give one",
+        ),
         (["a", "--out", "f.jpg"], "f.jpg: a figure must end in .png, .svg or .pdf"),
         (["a", "--out", "none/f.png"], "cannot write none/f.png"),
     ],

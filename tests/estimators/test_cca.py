@@ -3,6 +3,7 @@ held by agents."""
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.linear_model import LinearRegression
 
 import topologies as tp
 from decentorth.estimators import CCA
+from decentorth.problems import canonical_correlations
 from decentorth.protocols import Array
 from tests.support.marks import first_is_quick
 
@@ -126,6 +128,47 @@ def test_a_ridge_makes_columns_that_depend_on_each_other_possible() -> None:
     expected = np.linalg.svd(roots[0] @ (first.T @ second / 100) @ roots[1], compute_uv=False)
     np.testing.assert_allclose(found.correlations_, expected[:2], rtol=1e-10)
     assert (correlations(found.transform(X, y)) >= found.correlations_).all()
+
+
+@pytest.mark.parametrize(("n1", "n2"), [(90, 70), (90, 8)])
+def test_a_ridge_with_fewer_samples_than_columns(n1: int, n2: int) -> None:
+    """The correlations, weights and regression of the covariances with the ridge; batches continue
+    the fit."""
+    rng = np.random.default_rng(3)
+    common = rng.standard_normal((40, 2))
+    X = common @ rng.standard_normal((2, n1)) + rng.standard_normal((40, n1)) + 5.0
+    Y = common @ rng.standard_normal((2, n2)) + rng.standard_normal((40, n2))
+    found = CCA(2, ridge=0.1, random_state=0, tol=1e-10).fit(X[:30], Y[:30])
+    x, y = ((a - a.mean(0)) / a.std(0, ddof=1) for a in (X[:30], Y[:30]))
+    c11, c12, c22 = x.T @ x / 30, x.T @ y / 30, y.T @ y / 30
+    ridged = [c + 0.1 * np.trace(c) / len(c) * np.eye(len(c)) for c in (c11, c22)]
+    expected = canonical_correlations(ridged[0], c12, ridged[1])
+    np.testing.assert_allclose(found.correlations_, expected.correlations[:2], rtol=1e-10)
+    for own, other in ((found.x_weights_, expected.x), (found.y_weights_, expected.y)):
+        other = other[:, :2] * np.sign((own * other[:, :2]).sum(0))
+        np.testing.assert_allclose(own, other, atol=1e-7)
+    scores = found.transform(X[:30])
+    fitted = np.linalg.lstsq(scores, y, rcond=None)[0]
+    np.testing.assert_allclose(
+        found.predict(X[:30]), Y[:30].mean(0) + Y[:30].std(0, ddof=1) * (scores @ fitted), atol=1e-9
+    )
+    continued = found.partial_fit(X[30:], Y[30:])
+    whole = CCA(2, ridge=0.1, random_state=0, tol=1e-10).fit(X, Y)
+    np.testing.assert_allclose(continued.correlations_, whole.correlations_, rtol=1e-9)
+    np.testing.assert_allclose(continued.predict(X), whole.predict(X), atol=1e-7)
+
+
+def test_wide_views_with_a_ridge_take_no_covariance() -> None:
+    """40 samples of 2 x 3000 columns: a covariance would take 72 MB, the samples take 2."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((2, 40, 3000)) + rng.standard_normal((40, 1))
+    CCA(1, ridge=0.1).fit(X[:, :50], Y[:, :50])
+    tracemalloc.start()
+    found = CCA(1, ridge=0.1).fit(X, Y)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 20e6
+    assert found.correlations_[0] > 0.9
 
 
 @pytest.mark.slow

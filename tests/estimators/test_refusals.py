@@ -117,6 +117,12 @@ BAD: tuple[tuple[Callable[[], Any], str], ...] = (
         lambda: streamed(PCA(2, **BRIEF)),
         "the stream has 2 agents with 6 features, got 3 with 6: give the same",
     ),
+    (lambda: PCA(2).fit(1e62 * X), "X of agent 0 must be at most 1e+60 in size"),
+    (lambda: PCA(2).fit(1e-62 * X), "X of agent 0 must have an entry of at least 1e-60 in size"),
+    (lambda: PCA(2).partial_fit(1e-62 * X), "multiply all by one number"),
+    (lambda: LDA().fit(1e-62 * X, np.arange(90) % 2), "multiply all by one number"),
+    (lambda: ICA().partial_fit(1e62 * X), "divide all by one number"),
+    (lambda: CCA(2).partial_fit(X, 1e62 * Y), "y of agent 0 must be at most 1e+60 in size"),
     (
         lambda: ICA(7).fit(X),
         "n_components must be between 1 and 6, the fewer of samples and features, got 7",

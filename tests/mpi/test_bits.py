@@ -20,8 +20,7 @@ pytestmark = pytest.mark.ranks
 RANKS = (1, 2, 3, 10)
 SAME = ("iterates_sha256", "history", "status", "message", "step_size")
 COUNTED = (
-    "procrustes-ring procrustes-random pca-random procrustes-loader fewer-cuts safe-ring "
-    "safe-adapt drgta destiny"
+    "procrustes-ring procrustes-random pca-random fewer-cuts safe-ring safe-adapt drgta destiny"
 ).split()
 TALL = ("tall-procrustes", "tall-loader")
 LOADED = [("procrustes-random", "procrustes-loader"), ("pca-ring", "pca-loader")]
@@ -29,6 +28,7 @@ FEW = {
     "push-pull",
     "one-peer",
     "sparse-samples",
+    "secure-lbfgs",
     "sums-krylov",
     "sums-lbfgs",
     "sums-rssm",

@@ -3,20 +3,25 @@ common units, from files and at estimators; never made dense."""
 
 from __future__ import annotations
 
+import gzip
 import tracemalloc
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.io
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, svds
+from sklearn.datasets import dump_svmlight_file
 
 import decentorth as do
 from decentorth import estimators, problems
 from decentorth.commands.run.command import main
+from decentorth.data import Columns, MatrixFile
 from decentorth.problems.common.pooled import HERE, Wanted, in_units, normalized, triangle
 from decentorth.problems.common.sparse_rows import SparseRows
 from decentorth.protocols import Array
@@ -29,8 +34,8 @@ D = 20
 def samples() -> list[Any]:
     """The agents' sparse samples, in several of SciPy's formats."""
     formats = ("csr", "coo", "csc", "lil")
-    kinds = zip(COUNTS, formats, strict=True)
-    return [sparse.random(m, D, 0.15, format=kind, random_state=m) for m, kind in kinds]
+    drawn: list[Any] = [sparse.random(m, D, 0.15, random_state=m) for m in COUNTS]
+    return [a.asformat(kind) for a, kind in zip(drawn, formats, strict=True)]
 
 
 def arrays(given: list[Any]) -> list[Array]:
@@ -44,6 +49,7 @@ PROBLEMS: dict[str, Callable[[Any], Any]] = {
     "SparsePCA": lambda A: problems.SparsePCA(A, 3, 0.1),
     "L1PCA": lambda A: problems.L1PCA(A, 3),
     "RobustPCA": lambda A: problems.RobustPCA(A, 3, 0.5, 0.1),
+    "SparseCCA": lambda A: problems.SparseCCA(A, [2.0 * a for a in A], 3, 0.1),
     "dictionary": problems.OrthogonalDictionaryLearning,
     "subspace": lambda A: problems.RobustSubspaceRecovery(A, 17),
 }
@@ -70,7 +76,7 @@ def test_a_problem_of_sparse_samples_has_the_numbers_of_arrays(name: str, mixed:
     ]
     for constant in ("lipschitz", "lipschitz_value", "weak_convexity"):
         if hasattr(dense, constant):
-            measures.append(lambda p, constant=constant: getattr(p, constant))
+            measures.append(attrgetter(constant))
     if hasattr(dense, "pooled"):
         measures.append(lambda p: p.pooled().gradient(x[:1]))
     if hasattr(dense, "hessian"):
@@ -117,7 +123,8 @@ def test_units_of_sparse_samples_are_those_of_arrays(wanted: Wanted, offset: flo
 
 def test_a_constant_column_is_refused() -> None:
     given = [a.tocsr() for a in samples()]
-    given = [sparse.hstack((a[:, :-1], np.full((a.shape[0], 1), 3.7))) for a in given]
+    full: Any = sparse.csr_array(np.full((max(COUNTS), 1), 3.7))
+    given = [sparse.hstack((a[:, :-1], full[: a.shape[0]])) for a in given]
     with pytest.raises(ValueError, match=r"column 19 .* is constant over all samples"):
         do.solve(problems.PCA.from_sites(given, 2, scale=True), "deepca", "ring")
 
@@ -205,7 +212,7 @@ def test_what_cannot_be_sparse_says_what_to_give() -> None:
 def test_almost_full_matrices_become_arrays() -> None:
     """Where these take less memory: the same bits."""
     full = [np.random.default_rng(m).standard_normal((m, 5)) for m in (8, 9)]
-    one, other = (problems.PCA(A, 2) for A in (full, [sparse.csr_array(a) for a in full]))
+    one, other = problems.PCA(full, 2), problems.PCA([sparse.csr_array(a) for a in full], 2)
     x = np.repeat(one.start(0)[None], 2, axis=0)
     assert np.array_equal(one.gradient(x), other.gradient(x))
 
@@ -238,10 +245,10 @@ def test_files_of_sparse_samples_give_the_run_of_arrays(
     for kind in ("", " sites"):
         one, other = found[f"sparse{kind}"], found[f"dense{kind}"]
         np.testing.assert_allclose(one, other, atol=1e-10)
-    units = {word[2:]: True for word in settings}
-    run = {"iterations": 30, "seed": 0, "W": "ring"}
+    units: dict[str, Any] = {word[2:]: True for word in settings}
     for sites in (parts, "north.npz,south.npz"):
-        result = do.solve(problems.PCA.from_sites(sites, 3, **units), "deepca", **run)
+        problem = problems.PCA.from_sites(sites, 3, **units)
+        result: Any = do.solve(problem, "deepca", "ring", iterations=30, seed=0)
         np.testing.assert_allclose(result.x["south"], found["sparse sites"][1], atol=1e-10)
 
 
@@ -255,6 +262,41 @@ def test_sizes_of_sparse_files_are_those_of_their_entries(
     assert main([*words, "--agents", "4"]) == 0
     (memory,) = (line for line in capsys.readouterr().out.splitlines() if "in all" in line)
     assert "data 1.8" in memory
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.mtx", "a.mtx.gz", "a.mat", "a.svmlight"])
+def test_every_sparse_format_may_stay_sparse(name: str, tmp_path: Path) -> None:
+    """Its size is known from the header where there is one: 1.5 numbers for an entry."""
+    A: Any = table(40, 30, 0.2)
+    path = tmp_path / name
+    match name:
+        case "a.npz":
+            sparse.save_npz(path, A)
+        case "a.mat":
+            scipy.io.savemat(path, {"A": sparse.csc_matrix(A)})
+        case "a.svmlight":
+            dump_svmlight_file(sparse.csr_matrix(A), np.zeros(40), str(path))
+        case _:
+            scipy.io.mmwrite(tmp_path / "a.mtx", A)
+            packed = gzip.compress((tmp_path / "a.mtx").read_bytes())
+            (tmp_path / "a.mtx.gz").write_bytes(packed)
+    file = MatrixFile(path, Columns(keep_sparse=True))
+    extent = file.extent()
+    assert (extent.rows, extent.columns, extent.stored) == (40, 30, 1.5 * A.nnz / 40)
+    rows = file.rows([7, 3, 3])
+    assert isinstance(rows, sparse.csr_array)
+    np.testing.assert_allclose(rows.toarray(), A[[7, 3, 3]].toarray(), rtol=1e-15)
+    assert isinstance(MatrixFile(path).rows([7]), np.ndarray)
+
+
+def test_an_archive_of_another_shape_is_refused(tmp_path: Path) -> None:
+    """Before its entries are read."""
+    path = tmp_path / "x.npz"
+    sparse.save_npz(path, table(40, 30, 0.2))
+    parts = dict(np.load(path))
+    np.savez(path, **parts | {"shape": np.array([40, 30, 1])})
+    with pytest.raises(ValueError, match="its shape must be two numbers"):
+        MatrixFile(path).extent()
 
 
 def test_a_value_that_is_not_finite_is_found_in_a_sparse_file(
@@ -271,7 +313,7 @@ def test_a_value_that_is_not_finite_is_found_in_a_sparse_file(
 
 def test_the_case_of_an_issue() -> None:
     """Two agents on a path, by a method that only multiplies: ARPACK's components."""
-    A = sparse.random(500, 300, 0.05, random_state=0, format="csr")
+    A: Any = sparse.random(500, 300, 0.05, random_state=0).tocsr()
     problem = problems.PCA([A[:250], A[250:]], 3)
     result = do.solve(problem, "deepca", nx.path_graph(2), iterations=1000)
     basis = svds(A, 3, v0=np.ones(300))[2].T

@@ -56,6 +56,29 @@ def test_units_are_those_of_exact_arithmetic(scale: float, offset: float) -> Non
     np.testing.assert_allclose((own.mean[0], own.scale[0]), (mean, deviation), rtol=1e-14)
 
 
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (1e156, "has cells above 1e+60, and fourth powers are computed: divide it by one num"),
+        (1e306, "has cells above 1e+60, and fourth powers are computed: divide it by one num"),
+        (1e-160, "varies by less than 1e-60, and fourth powers are computed: multiply it by one n"),
+        (1e-310, "varies by less than 1e-60, and fourth powers are computed: multiply it by one n"),
+    ],
+)
+@pytest.mark.parametrize("spread", ["one site", "all sites"])
+def test_columns_without_squares_are_named(size: float, words: str, spread: str) -> None:
+    """Also where the column is large at one site alone; a small one is then small beside others."""
+    A = samples([1.0, 1.0, 1.0])
+    for rows in A[: 1 if spread == "one site" else 3]:
+        rows[:, 1] *= size
+    if size < 1.0 and spread == "one site":
+        assert in_units(A, HERE, SCALED)[1][0].scale.min() > 0.1
+        return
+    with pytest.raises(ValueError, match="column 'pulse' ") as refused:
+        in_units(A, HERE, SCALED, NAMES[:3])
+    assert words in str(refused.value)
+
+
 def test_missing_cells_get_the_mean_of_all_agents() -> None:
     """As pandas fills them; in common units they are exactly 0, also far from 0."""
     A = samples([1.0, 1e-3, 1e3])
@@ -243,7 +266,7 @@ def test_sums_are_counted_from_whom_to_whom(graph: str) -> None:
     edges = {(1, 0), (2, 0), (3, 0)} if graph == "star" else {(0, 1), (1, 2), (2, 3)}
     named = {(f"agent {i}", f"agent {j}") for i, j in edges}
     assert {(row.site, row.to) for row in rows} == named | {(j, i) for i, j in named}
-    assert {row.numbers for row in rows} == {7 + 3 + 3}
+    assert {row.numbers for row in rows} == {7 + (3 + 3) + 1}  # the last is the number of rows
     assert sum(row.bytes for row in result.sent()) == result.row.bytes
 
 

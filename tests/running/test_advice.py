@@ -10,10 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decentorth import DGD, DRFGT, RGD, Checkpoints, GradientTracking, Result, load, problems, solve
+from decentorth import (
+    DESTINY,
+    DGD,
+    DRFGT,
+    RGD,
+    Checkpoints,
+    GradientTracking,
+    Result,
+    load,
+    problems,
+    solve,
+)
 from decentorth.problems import FunctionProblem
 from decentorth.protocols import Array
-from decentorth.sets import Euclidean, Stiefel
+from decentorth.sets import Euclidean, Flat, Product, Stiefel
 from decentorth.stopping import Consensus, GradientNorm, LocalMaximum, ObjectiveBelow, Time
 from tests.reference import naive
 from tests.support.problems import GRAPHS
@@ -242,3 +253,103 @@ def test_square_points_of_an_objective_that_ignores_signs_are_not_named() -> Non
     )
     assert result.converged
     assert "determinant" not in result.message
+
+
+def rotation(rng: np.random.Generator) -> Array:
+    q: Array = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    q[:, 0] *= np.linalg.det(q)
+    return q
+
+
+@pytest.mark.parametrize("kind", [Product, Flat])
+@pytest.mark.parametrize("seed", range(3))
+def test_parts_of_a_product_of_the_wrong_sign_are_named(kind: Any, seed: int) -> None:
+    """Three rotations from exact measurements x_i^T x_j, which determine them up to one rotation:
+    the least cost is 0, and the proposed start comes to it."""
+    rng = np.random.default_rng(seed)
+    true = [rotation(rng) for _ in range(3)]
+    pairs = [(0, 1), (0, 2), (1, 2)]
+
+    def residuals(x: Array) -> list[Array]:
+        part = x.reshape(3, 3, 3)
+        return [part[i].T @ part[j] - true[i].T @ true[j] for i, j in pairs]
+
+    def cost(i: int, x: Array) -> float:
+        return sum(float((one * one).sum()) for one in residuals(x))
+
+    def slope(_: int, x: Array) -> Array:
+        part = x.reshape(3, 3, 3)
+        found = np.zeros_like(part)
+        for (i, j), one in zip(pairs, residuals(x), strict=True):
+            found[j] += 2.0 * part[i] @ one
+            found[i] += 2.0 * part[j] @ one.T
+        return found.reshape(x.shape)
+
+    problem = FunctionProblem(cost, slope, kind(*[Stiefel(3, 3)] * 3), 1)
+    x0 = np.concatenate([rotation(rng) for _ in range(3)])
+    x0[6:, 0] *= -1.0
+    x0 = x0.reshape(problem.constraint.shape)
+    wrong = solve(problem, "rgd", x0=x0, iterations=3000, stopping=1e-8)
+    assert wrong.row.values["objective"] > 1.0
+    part = re.search(
+        r"; part (\d) of the points has determinant [+-]1, as x0, and one with [+-]1 has the "
+        r"objective \S+ in place of \S+: start again from x0 with one column of part \1 negated$",
+        wrong.message,
+    )
+    assert part is not None
+    x0.reshape(3, 3, 3)[int(part[1]), :, 0] *= -1.0
+    right = solve(problem, "rgd", x0=x0, iterations=3000, stopping=1e-8)
+    assert right.row.values["objective"] < 1e-12
+    assert "determinant" not in right.message
+
+
+@pytest.mark.parametrize("method", ["drfgt:penalty=1,", "drgta:", "ddrs:"])
+def test_points_that_only_rounding_moves_are_named(method: str) -> None:
+    problem = problems.PCASettings(data="synthetic").problem(5, 0)
+    result = solve(problem, f"{method}step_size=1e-40", "ring", iterations=300)
+    assert np.abs(result.x - result.x[0]).max() > 0.0 or method != "drgta:"
+    assert result.message == (
+        "stopped at the limit of 300 iterations; the points have not moved from x0: try another "
+        "x0 or a larger step size"
+    )
+
+
+@pytest.mark.parametrize("method", ["dgd:penalty=2,", "dprgd:", "drsgd:", "drsm:"])
+def test_methods_that_leave_agents_apart_say_so(method: str) -> None:
+    """The distance is of the order of the step, however long the run."""
+    apart = []
+    for step in (1e-3, 1e-4):
+        result = solve(PCA, f"{method}step_size={step}", RING, iterations=3000, stopping=0.1)
+        name = type(result.algorithm).__name__
+        found = re.search(
+            rf"; {name} does not agree exactly: its agents are (\S+) apart, relative to their "
+            r"points, and come closer with smaller steps only",
+            result.message,
+        )
+        assert found is not None
+        apart.append(float(found[1]))
+        mean = result.row.values["consensus_error"] / (N * np.sqrt(2.0))
+        assert apart[-1] == pytest.approx(mean, rel=0.1)
+    assert apart[0] == pytest.approx(10.0 * apart[1], rel=0.3)
+
+
+def test_safe_steps_that_leave_points_off_the_set_are_named() -> None:
+    scales = [2.0, 1.6, 1.0, 0.8, 0.6, 0.4]
+    rows = [np.random.default_rng(i).standard_normal((9, 6)) * scales for i in range(6)]
+    problem = problems.PCA(rows, 2)
+
+    def run(step: float) -> Result:
+        method = DESTINY(step_size=step, safe=True, order="combine-then-adapt")
+        return solve(problem, method, GRAPHS["ring"](6), iterations=4000)
+
+    long = run(30.0)
+    assert long.row.values["feasibility"] > 1e-2
+    found = re.search(
+        r"; safe steps keep the points within 0.5 of the set, but they have not come nearer than "
+        r"\S+ since iteration \d+: try step size (\S+)$",
+        long.message,
+    )
+    assert found is not None
+    short = run(float(found[1]))
+    assert short.row.values["error"] < 1e-10
+    assert short.message == "stopped at the limit of 4000 iterations"

@@ -21,7 +21,7 @@ from decentorth.api import Run, set_up
 from decentorth.network import SerialCommunicator
 from decentorth.network.collective import AgentCollective
 from decentorth.problems import RSRSettings, Spread
-from decentorth.protocols import Array, Collective, Row, Stop
+from decentorth.protocols import Agreed, Array, Collective, Row, Stop
 from decentorth.running.checkpoint import Snapshot, kept
 from decentorth.running.local_stopping import Agreement, Tally
 from decentorth.stopping import (
@@ -38,10 +38,12 @@ from decentorth.stopping import (
 )
 from tests.reference import naive
 from tests.support.distributed import own_pencils
+from tests.support.marks import first_row_is_quick
 from tests.support.networks import Recording, Replaying
 from tests.support.problems import GRAPHS, pca, procrustes
 from tests.support.threads import on_ranks
 
+GROWING = ("drgta", "dprgt", "rextra", "rfextra", "drfgt", "destiny")
 ALONE = AgentCollective(SerialCommunicator(), np.array([0, 4]))
 
 
@@ -157,6 +159,99 @@ def test_tolerances(rule: Any, metric: str, words: str) -> None:
     for bad in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match=f"tolerance must be positive and finite, got {bad}"):
             rule(bad)
+
+
+FIRST = row(0, gradient_norm=10.0, error=4.0, consensus_rms=0.0, feasibility=0.0)
+SIZE = 2.0
+
+
+@pytest.mark.parametrize(
+    ("rule", "bound"),
+    [
+        (GradientNorm(1e-3), 2e-4),  # 1e-4 of the first gradient norm
+        (GradientNorm(1e-4, relative=True), 2e-4),
+        (GradientNorm(1e-9), 2e-6),
+        (GradientNorm(1e-9, relative=True), 2e-6),
+        (Error(4e-3), 2e-3),
+        (GradientNorm(1e-3) & Error(4e-5), 2e-5),  # the smaller share
+        (GradientNorm(1e-3) & Feasibility(1e-9), 2e-4),
+        (GradientNorm(1e-3) | Iterations(11), 2e-4),
+        (GradientNorm(1e-3) & Consensus(0.5), 0.5),
+        (Consensus(0.5) & Error(4e-3), 0.5),
+    ],
+)
+def test_convergence_needs_agents_that_agree(rule: Rule, bound: float) -> None:
+    begun = rule.since(FIRST).agreed(FIRST, SIZE)
+    assert rules_of(Iterations, begun) == rules_of(Iterations, rule)
+    solved: dict[str, Any] = {"gradient_norm": 1e-12, "error": 1e-12, "feasibility": 0.0}
+    near, far = (row(consensus_rms=bound * one, **solved) for one in (0.999, 1.001))
+    stop = begun(near, ALONE)
+    assert stop is not None
+    assert (stop, begun.missed(near)) == (rule.since(FIRST)(near, ALONE), [])
+    assert stop.converged
+    assert begun(far, ALONE) is None
+    assert begun.missed(far)[0].startswith(f"consensus rms {bound * 1.001:.3g} is 1 times ")
+
+
+def test_agents_that_need_not_agree() -> None:
+    for rule in (ObjectiveBelow(1.0), Iterations(3), Time(9.0), Feasibility(1e-3)):
+        assert rule.agreed(FIRST, SIZE) is rule
+    limited = (GradientNorm(1e-3) | Iterations(11)).agreed(FIRST, SIZE)
+    stop = limited(row(11, gradient_norm=1e-9, consensus_rms=1.0), ALONE)
+    assert stop == Stop("iterations", False, "stopped at the limit of 11 iterations")
+
+
+@pytest.mark.parametrize(
+    ("quantities", "status"),
+    [
+        ((), "converged"),
+        (("gradient", "disagreement"), "converged"),
+        (("gradient",), "stopped"),
+        (("movement", "feasibility"), "stopped"),
+    ],
+)
+def test_agents_that_have_not_compared_their_points(quantities: Any, status: str) -> None:
+    """They end the run together; what they call convergence is one where they agree."""
+    usual = ("gradient", "disagreement", "feasibility")
+    maxima = dict.fromkeys((*usual, "movement"), 1e-4)
+    rule = LocalMaximum(1e-3, quantities).agreed(FIRST, SIZE)
+    for apart, expected in ((1e-4, "converged"), (1e-2, status)):
+        met = row(consensus_rms=apart)._replace(agreed=Agreed(10, 3, maxima, usual))
+        stop = rule(met, ALONE)
+        assert stop is not None
+        assert (stop.status, stop.converged) == (expected, expected == "converged")
+        words = ", but consensus rms 0.01 is 50 times the 0.0002 of agreement"
+        assert stop.message.endswith(words) is (expected == "stopped")
+        assert rule(met._replace(agreed=None), ALONE) is None
+
+
+FOUND_APART = [(4, "drgta"), *[(seed, name) for seed in range(12) for name in GROWING]]
+
+
+@pytest.mark.parametrize(("seed", "name"), first_row_is_quick(FOUND_APART))
+def test_agents_of_equal_data_have_not_converged_apart(seed: int, name: str) -> None:
+    """Moves of like agents show no sign that a step is too large for their consensus, until
+    rounding has grown: each agent's answer was off by 5e-2 where the mean was solved."""
+    scales = np.linspace(2.0, 0.5, 6)
+    data = np.random.default_rng(seed).standard_normal((12, 6)) * scales
+    ring, problem = tp.metropolis_weights(tp.ring(5)), do.problems.PCA([data] * 5, 2)
+    found = do.solve(problem, name, ring, iterations=3000, stopping=1e-9)
+    assert found.status == "converged"
+    assert found.row["consensus_rms"] <= 1e-6 * np.sqrt(2.0)
+    for x in found.x:
+        assert problem.error(x) < 1e-5
+
+
+def test_agents_on_ranks_agree_like_those_of_one_process() -> None:
+    def run(comm: Any) -> tuple[str, int, Any]:
+        problem = pca().problem
+        method = do.DPRGD(step_size=1e-3)
+        rule = GradientNorm(1e-2, relative=True)
+        found = do.solve(problem, method, "ring", iterations=2000, stopping=rule, comm=comm)
+        return found.message, found.row.iteration, found.row["consensus_rms"]
+
+    alone = run("serial")
+    assert on_ranks(2, run) == [alone, alone]
 
 
 def test_iterations_and_time() -> None:
@@ -407,7 +502,8 @@ def test_movement_bounds_the_mean_field_of_descent() -> None:
         iterations=20_000,
         stopping=LocalMaximum(1e-7, ("movement",), every=10),
     )
-    assert result.converged
+    assert (result.status, result.converged) == ("stopped", False)
+    assert "of agreement; DGD does not agree exactly" in result.message
     fields = problem.constraint.penalised(result.x, problem.gradient(result.x), np.full(N, 20.0))
     assert naive.norm(naive.mean(fields)) <= 1.1e-7
     assert min(naive.norm(each) for each in fields) > 1e-2

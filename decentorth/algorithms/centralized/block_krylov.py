@@ -6,16 +6,16 @@ Golub, Underwood, "The block Lanczos method for computing eigenvalues", Mathemat
 Lanczos method for large symmetric eigenvalue problems", SIAM Journal on Matrix Analysis and
 Applications 2000. For f(x) = -1/2 tr(x^T C x) over St(d, r):
 
-    Q <- an orthonormal basis of the part of C Q that is orthogonal to S                           (1)
-    S <- [S Q],   C S <- [C S  C Q]                                                                (2)
-    x <- S V,     V the leading eigenvectors of S^T C S                                            (3)
+    Q <- an orthonormal basis of the part of C Q that is orthogonal to S                  (1)
+    S <- [S Q],   C S <- [C S  C Q]                                                       (2)
+    x <- S V,     V the leading eigenvectors of S^T C S                                   (3)
 
-    S     the filled rows of state.basis, transposed         C S   those of state.images
+    S     the filled rows of state.basis, transposed     C S   those of state.images
     Q     the last b columns of S, at the start x_0 and random columns
 
 Q has b = r + guard columns. Where S has as many columns as fit, its b leading vectors S V take the
-places of S and Q before (1); C S V takes no product. A space of at most `WHOLE` blocks is taken whole: C is
-multiplied by an orthonormal basis once, and one iteration finds the answer.
+places of S and Q before (1); C S V takes no product. A space of at most `WHOLE` blocks is taken
+whole: C is multiplied by an orthonormal basis once, and one iteration finds the answer.
 
 A run on several agents makes one exact sum of d x b numbers an iteration.
 """
@@ -28,6 +28,7 @@ from typing import Annotated, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from ...numerics.ordered_sums import norms
 from ...protocols import Array, Eigenproblem, Network, Problem, Stop, Streams
 from ...protocols.sets import Riemannian
 from ...settings import Count, Range
@@ -43,10 +44,9 @@ ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
 
 
 class Carried(NamedTuple):
-    """What is known at the point of an iteration."""
+    """The gradient -C x at the point of an iteration, ``(1, d, r)``."""
 
     gradient: Array
-    """``(1, d, r)``: -C x."""
 
 
 class BlockKrylovState(NamedTuple):
@@ -156,20 +156,22 @@ def _beyond(block: Array, S: Array) -> Array:
 
 
 def _leading(S: Array, CS: Array, count: int) -> tuple[Array, Array]:
-    """The vectors S V and their images C S V, V the leading eigenvectors of S^T C S."""
+    """The vectors S V and their images C S V, V the leading eigenvectors of S^T C S; the largest
+    entry of each vector is positive, whatever signs LAPACK gives."""
     T = S.T @ CS
     V = np.linalg.eigh(0.5 * (T + T.T))[1][:, : -count - 1 : -1]
-    return S @ V, CS @ V
+    x = S @ V
+    largest = np.take_along_axis(x, np.abs(x).argmax(-2)[None], -2)
+    signs = np.where(largest < 0.0, -1.0, 1.0)
+    return x * signs, (CS @ V) * signs
 
 
 def _at(state: State, x: Array, image: Array) -> State:
     """The state at the point x ``(d, r)``, with the image C x."""
     T = x.T @ image
     size = np.abs(np.linalg.eigvalsh(0.5 * (T + T.T))).max(-1)
-    residual = np.linalg.norm((image - x @ T) / (size or 1.0))
+    residual = norms((image - x @ T)[None]) / (size or 1.0)
     gradient = np.ascontiguousarray(-image)[None]
     return state._replace(
-        x=np.ascontiguousarray(x)[None],
-        point=Carried(gradient),
-        residual=np.array([residual]),
+        x=np.ascontiguousarray(x)[None], point=Carried(gradient), residual=residual
     )

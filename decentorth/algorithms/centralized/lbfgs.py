@@ -29,7 +29,7 @@ import numpy as np
 
 from ...protocols import Array, Network, Problem, RetractableManifold, Streams
 from ...settings import Count
-from .line_search import Point, Searching, Vector, begun, field, last, search, transported, viewed
+from .line_search import Point, Searching, Vector, begun, field, last, projected, search, viewed
 
 SIGMA = 0.9
 """The share of the slope that may be left after a step."""
@@ -109,7 +109,8 @@ class LBFGS(Searching):
                 pairs = (*pairs[1:], Pair(*s, *t, np.array([inner])))
         ahead, following = z.times(-1.0), state.trial
         if pairs[-1].inner[0] > 0.0:
-            ahead, following = transported(view, point, two_loops(pairs, ahead)), np.ones(1)
+            along = two_loops(pairs, ahead).tangent
+            ahead, following = projected(view, point, along), np.ones(1)
             if not z.inner(ahead) < 0.0:
                 ahead = z.times(-1.0)
         if last(old, d, step):

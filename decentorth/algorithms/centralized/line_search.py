@@ -251,6 +251,18 @@ def transported(problem: P, point: Point, v: Vector) -> Vector:
     return Vector(problem.constraint.tangent(point.x, v.tangent), v.image)
 
 
+def projected(problem: P, point: Point, v: Array) -> Vector:
+    """The projection of v to the tangent space at a point, with a fresh product with B.
+
+    A product that is combined like v from those of other vectors keeps all their rounding errors,
+    and loses the digits that cancel in v.
+    """
+    constraint = problem.constraint
+    if not natural(constraint):
+        return Vector(constraint.tangent(point.x, v), point.image)
+    return Vector(*constraint.natural_projection(point.x, v, constraint.product(v), point.product))
+
+
 def taylor(problem: P, point: Point, d: Vector) -> float:
     """Return the minimiser of the second-degree Taylor polynomial of phi, or NaN.
 

@@ -9,7 +9,7 @@ they approach one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from ...protocols import Array, Network, Problem, Streams
 from ..common import Mixing, Rule, StepSize, agreed, effective, start
@@ -45,6 +45,8 @@ P = Problem[object]
 class Descent(Mixing):
     """Decentralized gradient descent on a manifold. Automatic first steps are half the
     `descent_limit`."""
+
+    agrees: ClassVar[bool] = False
 
     step_size: StepSize = "diminishing"
 

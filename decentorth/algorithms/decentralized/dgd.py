@@ -50,6 +50,7 @@ class DGD(Soft):
     """
 
     on_devices: ClassVar[bool] = True
+    agrees: ClassVar[bool] = False
 
     step_size: StepSize = "diminishing"
 

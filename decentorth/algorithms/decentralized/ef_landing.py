@@ -67,6 +67,10 @@ class EFLanding(Decentralized):
     weight: Weight = 1.0
     server: Annotated[bool, "Add up over all agents, in place of mixing with neighbours."] = False
 
+    @property
+    def mixes(self) -> bool:
+        return not self.server
+
     def resolved(self, network: Network) -> Self:
         """This method; a ValueError for the server form where `total` cannot be used."""
         if self.server and not network.sums:

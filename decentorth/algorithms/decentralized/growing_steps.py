@@ -3,7 +3,7 @@ are too large.
 
 The largest useful step is 1 to 6 times the one that is safe in advance, and the data alone decide.
 So a run begins with the safe step and judges it after every block of w + D iterations:
-w = max(30, 3 / gap), gap = 1 - lambda_2, and D rounds let a number reach all agents.
+w = max(30, 3 / gap), gap the share of the slowest disagreement that an exchange removes, and D rounds let a number reach all agents.
 Let m_k = x_{k+1} - x_k be the move of an agent and z_k = (I - W) p_k, where p_k is the first array
 that it sends in iteration k. In two halves of the first w iterations each agent adds
 
@@ -26,6 +26,9 @@ are sent anyway (`Network.mix_and_max`). Then all agents know the same three rat
              not, the old one comes back. Moves that grow may be those of an escape from a saddle;
              these grow as step^k, so a smaller step must do better than that.
 
+    circle   in twelve blocks moves, over the step, were neither shorter than any before nor longer
+             than any since: back to the first step, or from there to half of the step
+
 A cut is seen too late where agents are unlike: what keeps them apart then takes away from the
 curvature of the mean, and the run slows down without a sign in its moves. That is what trials find.
 
@@ -36,7 +39,8 @@ its good state until the others follow. What depends on the step changes with it
 of EXTRA, which is step * F at rest, and a penalty that is a share of 1 / step.
 
 The first step may be too large: a given one, or an automatic one where moves turn back by more than
-their length. Then it is cut too, and a given one returns to the start until a block is good.
+their length. Then it is cut too, and a given one returns to the start until a block is good, at
+the end of which no agent is far from the mean of its neighbours.
 
 The rule is ours, found by experiments (``benchmarks/auto_steps.py``).
 """
@@ -72,6 +76,8 @@ PATIENCE = 3
 share."""
 TRY, TRIED = 6, 2
 """The blocks before a trial of a smaller step, and in it: it costs 2^(-1/3) * 2/8, 5 %."""
+CIRCLE = 2 * TRY
+"""The blocks without progress after which a run is taken to circle: two trials have failed."""
 CUT = 6
 """The cut of the first step: it is halved."""
 LEAST, GIVEN_LEAST = -60, -600
@@ -79,6 +85,8 @@ LEAST, GIVEN_LEAST = -60, -600
 reasons."""
 FAR, FIRST_FAR = 0.25, 1e4
 """The squared move, over ||x||^2, that is too long above the first step, and up to it."""
+APART = 1.0 / 16.0
+"""The squared distance from the neighbours' mean, over ||x||^2, at which agents have not agreed."""
 ROUNDING = 2.0**-44
 """The moves at the level of rounding, over ||x||; up to 2^-46 was measured."""
 
@@ -137,6 +145,14 @@ class Progress(NamedTuple):
     """m before the trial of a smaller step; 0 without one."""
     slow: float = 0.0
     """q there."""
+    least: float = math.inf
+    """The least Q2 / step^2 since the start or the last circle, with the first step as unit."""
+    most: float = 0.0
+    """The largest since the least."""
+    stale: int = 0
+    """The blocks since one of the two changed."""
+    floor: int = 0
+    """The m below which cuts do not go from an automatic step: 0, or that after a circle."""
 
     @property
     def pace(self) -> int:
@@ -223,7 +239,7 @@ class Growing(Around):
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         """An iteration of the method, and at the end of a block the change of its step."""
-        p, gap = state.progress, 1.0 - network.spectrum.lambda_2
+        p, gap = state.progress, self.method.gap(network.spectrum)
         window = 2 * EVERY * round(max(WINDOW, MODES / gap) / (2 * EVERY))
         j = state.k % (window + network.flooding_rounds)
         spreading, third = j >= window, j % EVERY
@@ -245,7 +261,7 @@ class Growing(Around):
             p = p._replace(move=move, apart=heard.apart)
         if j + 1 == window:
             p = p._replace(candidate=_copied(moved))
-            _report(p, moved.x)
+            _report(p, moved.x, self._fresh(p))
         if j + 1 == window + network.flooding_rounds:
             moved, now, p = self._decide(p, moved, self.method.most(network.spectrum))
             p.known[...] = p.sums[...] = 0.0
@@ -267,6 +283,9 @@ class Growing(Around):
         turning, m = i2 > TURNING * q2, p.exponent
         if stopped or (turning and i2 > i1 and not p.cut):
             return self._cut(p, state, stopped > 0.0, i2 > BACKWARDS * q2)
+        p = _watched(p, q2)
+        if p.stale >= CIRCLE:
+            return state, m, _below_the_circle(p)
         p = p._replace(cut=False, trial=False, same=p.same + 1)
         if not turning and not p.above:
             p = p._replace(good=p.candidate, good_exponent=m)
@@ -285,18 +304,22 @@ class Growing(Around):
     ) -> tuple[State, int, Progress]:
         """As `_decide`, for a step that is too large."""
         m = now = p.exponent
-        fresh = self.given and p.good.k == 0
+        fresh = self._fresh(p)
         if broken or p.trial or fresh:
             state = changed(_copied(p.good), k=state.k, gradients=state.gradients)
             now = p.good_exponent
             p.stopped[...] = 0.0
         lower = m - p.pace if m > 0 else m - CUT
         if not (broken or backwards or self.given):
-            lower = max(lower, min(m, 0))
+            lower = max(lower, min(m, p.floor))
         lower = max(lower, GIVEN_LEAST if self.given else LEAST)
         patience = 2 * p.patience if p.wait == 0 else p.patience
         p = p._replace(exponent=lower, wait=patience // 2, patience=patience)
         return state, now, p._replace(cut=not fresh, trial=False, same=0, above=0)
+
+    def _fresh(self, p: Progress) -> bool:
+        """True until a block of a given first step is good."""
+        return self.given and p.good.k == 0
 
     def _at(self, problem: P, state: State, now: int, p: Progress) -> State:
         """The state with the step of ``p`` instead of that of the exponent ``now``."""
@@ -309,11 +332,38 @@ class Growing(Around):
         return state
 
 
-def _report(p: Progress, x: Array) -> None:
-    """Write what each agent reports of its block: zeros for moves at the level of rounding."""
+def _report(p: Progress, x: Array, fresh: bool) -> None:
+    """Write what each agent reports of its block: zeros for moves at the level of rounding.
+
+    In a ``fresh`` run an agent far from its neighbours has stopped too: agents at rest apart from
+    each other do not move, so that their moves are no sign of a step that is too large.
+    """
     rest = p.sums[:, 3] <= WINDOW * ROUNDING**2 * sums(x * x)
     p.known[:, :4] = np.where(rest[:, None], 0.0, p.sums)
     p.known[:, 4] = p.stopped
+    if fresh:
+        p.known[sums(p.apart * p.apart) > APART * sums(x * x), 4] = 1.0
+
+
+def _watched(p: Progress, q2: float) -> Progress:
+    """The progress with the least and the largest Q2 / step^2, or one more block without either.
+
+    In an escape from a saddle they grow from block to block, which is no circle.
+    """
+    level = q2 * 2.0 ** (-p.exponent / 3.0)
+    if level < p.least or q2 == 0.0:
+        return p._replace(least=level, most=level, stale=0)
+    if level > p.most:
+        return p._replace(most=level, stale=0)
+    return p._replace(stale=p.stale + 1)
+
+
+def _below_the_circle(p: Progress) -> Progress:
+    """The progress with the first step, or half of a step that is not above it."""
+    lower = 0 if p.exponent > 0 else max(p.exponent - CUT, LEAST)
+    patience = 2 * p.patience
+    p = p._replace(exponent=lower, floor=min(lower, p.floor), wait=patience, patience=patience)
+    return p._replace(least=math.inf, stale=0, cut=True, trial=False, same=0, above=0)
 
 
 def _lower(p: Progress, q: float) -> Progress:
@@ -332,6 +382,11 @@ def _compared(p: Progress, q: float) -> Progress:
     return _lower(p, q)
 
 
-def _copied(state: State) -> State:
+def _copied(state: Any) -> Any:
     """A state that shares no memory with ``state``."""
-    return type(state)(*[one.copy() if isinstance(one, np.ndarray) else one for one in state])
+    match state:
+        case np.ndarray():
+            return state.copy()
+        case tuple():
+            return type(state)(*[_copied(one) for one in state])
+    return state

@@ -83,7 +83,12 @@ class Run(Shown):
     def __init__(self, arguments: AnySetup) -> None:
         self.arguments, self.comm, self.algorithm = arguments, arguments.comm, arguments.method
         check_data(arguments.problem, connect(arguments.comm, self._silence))
+        if arguments.secure:
+            hides = arguments.device is None and arguments.channel is None
+            capabilities.check_secure(self.algorithm, arguments.problem.n_agents, hides)
         self.network = self._network()
+        if arguments.secure:
+            self.network.mask_sums()
         capabilities.check_network(self.algorithm, self.network)
         capabilities.check_agents(self.network, arguments.problem.n_agents)
         capabilities.check_sites(self.network)
@@ -124,8 +129,14 @@ class Run(Shown):
         if network.communicator.sites:
             return self._along_edges(network.column_sums)
         return AgentCollective(
-            network.communicator, network.bounds, network.column_sums, self._holders
+            network.communicator, network.bounds, network.column_sums, holders=self._holders
         )
+
+    @property
+    def _holders(self) -> Sequence[str]:
+        """The agents in words, for the errors of others about their samples."""
+        problem: object = self.arguments.problem
+        return problem.holders if isinstance(problem, Deferred) else ()
 
     def decide(self) -> None:
         """Choose, by the network's design, what the algorithm leaves to it."""
@@ -166,6 +177,11 @@ class Run(Shown):
 
     def _complete(self, own: Problem[Any]) -> None:
         """Compute what needs the data of all agents, and the answer where it is wanted."""
+        if self.arguments.answer and self._private and splits_features(own):
+            raise ValueError(
+                "answer would show every site the features of all: leave it out; certify gives "
+                "bounds on the error of a result"
+            )
         pool = self._pool()
         own.prepare(pool)
         if self._answered and isinstance(own, Answered):
@@ -184,12 +200,6 @@ class Run(Shown):
         at_sites = bool(self.network.communicator.sites)
         return at_sites or (isinstance(problem, Deferred) and problem.private)
 
-    @property
-    def _holders(self) -> Sequence[str]:
-        """The agents in words, if each rank reads only the samples of its own."""
-        problem: object = self.arguments.problem
-        return problem.holders if isinstance(problem, Deferred) else ()
-
     def _pool(self) -> AgentCollective:
         """The sums over all agents with which the problem is built: of the samples of sites along
         the edges of the network, counted."""
@@ -202,6 +212,22 @@ class Run(Shown):
 
     def _place(self) -> None:
         """Bring the problem to where the iterations are made."""
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Notes on what secure sums do not hide in this run."""
+        found = []
+        ranks, agents = self.network.communicator.size, self.network.n_agents
+        if self.arguments.secure and ranks == 1:
+            found.append("secure protects nothing here: all agents are in one process")
+        elif self.arguments.secure and ranks < agents:
+            found.append("secure does not protect agents of the same rank from each other")
+        if self.arguments.secure and agents == 2:
+            found.append(
+                "secure hides nothing between two agents: each computes the other's terms from "
+                "the totals"
+            )
+        return tuple(found)
 
     def _watch(self, computing: float) -> None:
         self.collective.communicator.watch(self._silence, computing)
@@ -242,7 +268,7 @@ class Run(Shown):
             return None
         return self._along_edges(self.network.row_sums)
 
-    def _along_edges(self, add: Callable[[Array], Array]) -> TreeCollective:
+    def _along_edges(self, add: Callable[..., Array]) -> TreeCollective:
         """Sums along the edges of the network, counted."""
         return TreeCollective(self.network, add, self._holders)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from ... import network as networks
@@ -10,6 +11,8 @@ from ...protocols import Declared
 from ...running.parts import Method
 from ..arguments import AnySetup
 from .plain import Run
+
+log = logging.getLogger(__name__)
 
 
 class Unreliable(Run):
@@ -36,7 +39,12 @@ class Unreliable(Run):
         return network
 
     def _check_method(self) -> None:
-        networks.check_method(self.method, self._channel, warns=self.network.communicator.root)
+        network: Any = self.network
+        warns = network.communicator.root
+        networks.check_method(self.method, self._channel, warns)
+        if warns and Declared.of(self.algorithm).mixes:
+            for caution in network.cautions:
+                log.warning(caution)
 
     def _stepper(self, method: Method) -> object:
         network: Any = self.network

@@ -112,15 +112,20 @@ _BOLD = {"text": "{}", "markdown": "**{}**", "latex": r"\textbf{{{}}}"}
 
 
 def _rows(lines: list[Line], names: Sequence[str], ranges: bool, form: Form) -> Iterator[list[str]]:
-    """A row for each method: medians, the least of a column bold, and ranges where they are more
-    than one value."""
+    """A row for each method: medians, and ranges where they are more than one value.
+
+    The least median of a column is bold, of the methods of which every trial reached the tolerance.
+    """
     bold, escaped = _BOLD[form], _ESCAPED[form]
+    whole = [line for line in lines if line.reached == line.trials]
     for line in lines:
         cells = {"step": escaped(line.step), "reached": f"{line.reached}/{line.trials}"}
         for quantity, counts in line.counts.items():
             median, low, high = (number(value, quantity) for value in counts)
             shown, between = median, span(low, high)
-            if counts.median == min(other.counts[quantity].median for other in lines) < math.inf:
+            if line in whole and counts.median == min(
+                other.counts[quantity].median for other in whole
+            ):
                 shown = bold.format(median)
             if ranges and between != median:
                 shown += f" ({between})"

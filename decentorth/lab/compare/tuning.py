@@ -1,9 +1,9 @@
 """Tuning: each method's own best step, from the same budget of steps, seeds and iterations.
 
-A step's merit is the median over the tuning seeds of the iterations to the smallest tolerance, a
-seed that does not reach it counting as infinite; between steps that tie, as all do that do not
-reach it, the next larger tolerance decides, and in the end the median of the last value of the
-metric.
+The best step fails on the fewest tuning seeds to reach the smallest tolerance. Of such steps the
+best takes the fewest iterations to it, in the median over the seeds. Steps that tie, as all do that
+never reach it, are compared at the next larger tolerance, and in the end by the median of the last
+value of the metric.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Candidate:
     algorithm: Any
     """The method; None in a comparison that was loaded."""
     step: str
-    """The step in words: a number, a schedule, "auto, growing", "auto, constant" or "none"."""
+    """The step in words: a number, a schedule, "auto, growing", "auto, constant" or "none"; and the
+    order of mixing."""
     traces: tuple[Trace, ...] = ()
     """Its runs by tuning seed."""
 
@@ -45,8 +46,16 @@ class Candidate:
 
 
 def step_words(algorithm: object, resolved: object) -> str:
-    """The step of a method in words; the ``resolved`` method shows whether an automatic one
-    grows."""
+    """The step of a method and its order of mixing in words.
+
+    The ``resolved`` method shows whether an automatic step grows, and which order was chosen.
+    """
+    order = Declared.of(resolved).order
+    step = _step_words(algorithm, resolved)
+    return step if order is None else f"{step}, {order}"
+
+
+def _step_words(algorithm: object, resolved: object) -> str:
     step, used = Declared.of(algorithm).step_size, str(Declared.of(resolved).step_size)
     if step is None:
         return "none"
@@ -129,7 +138,8 @@ def _first_step(label: str, algorithm: object, start: Result) -> float:
 def merit(traces: Sequence[Trace], rules: Rules) -> tuple[float, ...]:
     """Return the merit of a step; smaller is better.
 
-    It holds the iterations to each tolerance, the smallest tolerance first, and the last metric.
+    It holds the failed runs and the median of the iterations for each tolerance, the smallest
+    tolerance first, and the median of the last metric.
     """
 
     def count(trace: Trace, tolerance: float) -> float:
@@ -140,8 +150,11 @@ def merit(traces: Sequence[Trace], rules: Rules) -> tuple[float, ...]:
         last = float(trace.history[rules.metric][-1])
         return last if trace.status != "diverged" and math.isfinite(last) else math.inf
 
-    found = [[count(trace, one) for trace in traces] for one in reversed(rules.tolerances)]
-    return tuple(map(statistics.median, [*found, [end(trace) for trace in traces]]))
+    found: list[float] = []
+    for tolerance in reversed(rules.tolerances):
+        counts = [count(trace, tolerance) for trace in traces]
+        found += [counts.count(math.inf), statistics.median(counts)]
+    return (*found, statistics.median([end(trace) for trace in traces]))
 
 
 def own_step(tried: Sequence[Candidate]) -> Candidate:

@@ -105,17 +105,21 @@ def ending(trace: Trace, rules: Rules) -> tuple[str, float]:
 def _worse(entry: Entry, rules: Rules) -> Iterator[str]:
     """A note where the method's own step does better in the trials than the tuned one."""
     runs = entry.untuned or entry.traces
-    both = [merit(runs, rules), merit(entry.traces, rules), (*reversed(rules.tolerances), None)]
-    different = (each for each in zip(*both, strict=True) if each[0] != each[1])
-    own, tuned, tolerance = next(different, (0, 0, None))
+    own, tuned = merit(runs, rules), merit(entry.traces, rules)
     if own >= tuned:
         return
-    what = f"{rules.metric.replace('_', ' ')} {own:.2g}"
-    if tolerance is not None:
-        what = f"{own:g} iterations to {tolerance:g}"
+    place = next(place for place, one in enumerate(own) if one != tuned[place])
+    better, worse = own[place], tuned[place]
+    what = f"{rules.metric.replace('_', ' ')} {better:.2g}, not {worse:.4g}"
+    if place < len(own) - 1:
+        tolerance = rules.tolerances[-1 - place // 2]
+        what = f"{better:g} iterations to {tolerance:g}, not {worse:.4g}"
+        if place % 2 == 0:
+            reached = rules.trials - int(better), rules.trials - int(worse)
+            what = f"{reached[0]} of {rules.trials} trials reach {tolerance:g}, not {reached[1]}"
     yield (
         f"In the trials {entry.label} does better with its own step "
-        f"({own_step(entry.tried).step}): {what}, not {tuned:.4g}."
+        f"({own_step(entry.tried).step}): {what}."
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
@@ -23,8 +22,6 @@ from .memory import Memory
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-log = logging.getLogger(__name__)
 
 
 def edges_of(W: Csr | csr_array) -> Edges:
@@ -146,14 +143,11 @@ class UnreliableNetwork(Network):
         self._reliable = False
         self._spared: Counter[Contents] = Counter()
         """The bytes that each of `_ends` has not sent, as its messages were coded."""
-        if self.communicator.root:
-            for caution in self.cautions:
-                log.warning(caution)
 
     @property
     def cautions(self) -> list[str]:
-        """Reasons why agents run apart on this network whatever they compute; known for fixed
-        networks."""
+        """Reasons why agents that mix run apart on this network whatever they compute; known for
+        fixed networks."""
         if self.sequence is not None:
             return []
         return self.channel.cautions(float(self.W.diagonal().mean()), self.spectrum.lambda_min)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,13 +13,21 @@ from numpy.typing import NDArray
 from topologies.words import suggestion
 
 from ...protocols import Array, Collective
-from .pooled import HERE
-from .sparse_rows import Rows, SparseRows, is_sparse
+from .here import HERE
+from .sparse_rows import SparseRows, is_sparse
 
 AgentArrays = Sequence[Array] | Array
 """An array of each agent, as a list or a stack."""
-LARGEST = 1e150
-"""The largest allowed entry of data: sums of millions of its squares are finite."""
+SparseOrArrays = Sequence[Any] | Array
+"""An array or a sparse matrix of SciPy of each agent, as a list, or a stack of arrays."""
+Rows = Array | SparseRows
+"""An agent's samples ``(m_i, d)``, checked."""
+LARGEST = 1e60
+"""The largest allowed entry of data. Line searches and step sizes compute squares of gradients, which are
+fourth powers of data, and products of these."""
+SMALLEST = 1e-60
+"""The smallest allowed size of data that are not 0, whose fourth powers times squared tolerances do
+not vanish."""
 
 
 def is_masked(value: object) -> bool:
@@ -46,8 +53,9 @@ def matrices(
 
     Entries are finite, or NaN if they may be ``missing``. Matrices of SciPy that may be ``sparse``
     become `SparseRows`, unless they take less memory as arrays. Raises ValueError or TypeError for
-    a matrix that is not 2-D, is empty, or has entries that are not finite real numbers or exceed
-    `LARGEST`. The message names the agent, and the first bad row and column.
+    a matrix that is not 2-D, is empty, has entries that are not finite real numbers or exceed
+    `LARGEST`, or has none of at least `SMALLEST` beside 0. The message names the agent, and the
+    first bad row and column.
     """
     shape, must = _shape(values), "a list with one matrix for each agent, or a stack of them"
     if len(shape) == 2 and is_sparse(values):
@@ -76,9 +84,8 @@ def matrices(
         raise ValueError(f"{name} must hold at least one agent's matrix, got none")
     if _passes(values, 3):  # a stack, checked once
         return list(values)
-    check = partial(_matrix, missing=missing, sparse=sparse)
     return [
-        value if _passes(value, 2) else check(f"{name} of agent {agent}", value)
+        value if _passes(value, 2) else _matrix(f"{name} of agent {agent}", value, missing, sparse)
         for agent, value in enumerate(values, first_agent)
     ]
 
@@ -89,7 +96,7 @@ def _passes(value: Any, dimensions: int) -> bool:
         return False
     # NaN, infinities and large entries make the sum of squares large, or no number
     filled = value.flags.c_contiguous and value.size > 0
-    return bool(filled and np.vdot(value, value) <= LARGEST**2)
+    return bool(filled and SMALLEST**2 <= np.vdot(value, value) <= LARGEST**2)
 
 
 def _matrix(name: str, value: object, missing: bool, sparse: bool) -> Rows:
@@ -102,20 +109,22 @@ def _matrix(name: str, value: object, missing: bool, sparse: bool) -> Rows:
         raise TypeError(f"{name} has masked entries: fill them, or leave out their rows")
     if isinstance(value, str):
         raise TypeError(f"{name} is the text {value!r:.80}: read that file, and give its matrix")
-    raw, frame = np.asarray(value), _Frame.of(value)
+    frame = _Frame.of(value)
+    raw = _numbers(value) if frame else np.asarray(value)
     if raw.dtype.kind not in "fiub":
         got = _texts(value) if frame else f"dtype {raw.dtype}"
         raise TypeError(f"{name} must hold real numbers, got {got}")
-    array = np.ascontiguousarray(raw, dtype=np.float64)
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused below
+        array = np.ascontiguousarray(raw, dtype=np.float64)
     if array.ndim != 2 or array.size == 0:
         raise ValueError(f"{name} must be a non-empty matrix, got shape {array.shape}")
-    if not np.vdot(array, array) <= LARGEST**2 and (bad := _bad(array, missing)).any():
+    if SMALLEST**2 <= np.vdot(array, array) <= LARGEST**2:
+        return array
+    if (bad := _bad(array, missing)).any():
         row, column = np.argwhere(bad)[0].tolist()
         must, entry = "be finite", array[row, column]
         if np.isfinite(entry):
-            must = (
-                f"be at most {LARGEST:g} in size, as squares are computed: divide all by one number"
-            )
+            must = f"be at most {LARGEST:g} in size, as fourth powers are computed: divide all by one number"
         place, repair = f"entry [{row}, {column}]", ""
         if frame:
             place = f"column {frame.columns[column]} in row {frame.rows[row]}"
@@ -123,6 +132,7 @@ def _matrix(name: str, value: object, missing: bool, sparse: bool) -> Rows:
         raise ValueError(
             f"{name} must {must}; {place} is {entry} ({int(bad.sum())} such entries){repair}"
         )
+    _check_smallest(name, array)
     return array
 
 
@@ -143,7 +153,18 @@ def _sparse(name: str, matrix: Any) -> Rows:
         )
     if rows.nbytes >= 8 * len(rows) * rows.shape[1]:
         return rows.dense()
+    _check_smallest(name, values)
     return rows
+
+
+def _check_smallest(name: str, array: Array) -> None:
+    """Raise ValueError unless an entry is at least `SMALLEST` in size, or all are 0."""
+    size = float(np.abs(np.nan_to_num(array)).max(initial=0.0))
+    if 0.0 < size < SMALLEST:
+        raise ValueError(
+            f"{name} must have an entry of at least {SMALLEST:g} in size, as fourth powers are "
+            f"computed, and its largest is {size:g}: multiply all by one number"
+        )
 
 
 class _Frame(NamedTuple):
@@ -165,10 +186,28 @@ class _Frame(NamedTuple):
         return _Frame(columns, range(len(value)), "drop_nans")
 
 
+def _numbers(frame: Any) -> NDArray[Any]:
+    """A data frame as an array; a missing cell of pandas' nullable numbers is NaN."""
+    raw = np.asarray(frame)
+    if raw.dtype.kind == "O" and not any(map(_is_text, _columns(frame))):
+        columns = [column.to_numpy(np.float64, na_value=np.nan) for column in _columns(frame)]
+        return np.stack(columns, axis=1)
+    return raw
+
+
+def _columns(frame: Any) -> list[Any]:
+    return [frame[label] for label in frame.columns]
+
+
+def _is_text(column: Any) -> bool:
+    """True for a column of a data frame that holds no numbers."""
+    kind = getattr(column.dtype, "kind", None) or np.asarray(column).dtype.kind
+    return kind not in "fiub"
+
+
 def _texts(frame: Any) -> str:
     """The columns of a data frame that hold no numbers."""
-    kinds = {str(label): np.asarray(frame[label]).dtype.kind for label in frame.columns}
-    texts = ", ".join(label for label, kind in kinds.items() if kind not in "fiub")
+    texts = ", ".join(str(column.name) for column in _columns(frame) if _is_text(column))
     return f"text or other values in {texts:.300}: leave them out, as frame.drop(columns=[...])"
 
 
@@ -200,7 +239,8 @@ def same_names(name: str, values: Any, first_agent: int = 0, collective: Collect
     """
     if not isinstance(values, list | tuple):
         return values
-    own = [frame.columns for frame in map(_Frame.of, values) if frame][:1]
+    others = (value for value in values if type(value) is not np.ndarray)
+    own = [frame.columns for frame in map(_Frame.of, others) if frame][:1]
     every = collective.everyone(json.dumps(own).encode())
     known = next((columns for one in every for columns in json.loads(one)), [])
     with collective.together():
@@ -210,7 +250,7 @@ def same_names(name: str, values: Any, first_agent: int = 0, collective: Collect
 
 def _in_order(name: str, value: Any, known: Sequence[str]) -> Any:
     """A frame with its columns in this order; other values as they are."""
-    frame = _Frame.of(value)
+    frame = None if type(value) is np.ndarray else _Frame.of(value)
     if frame is None or frame.columns == known:
         return value
     own = frame.columns
@@ -239,8 +279,8 @@ def samples(
 ) -> tuple[list[Any], int]:
     """The `matrices` of the agents' samples, a row each, and their common number of columns."""
     matrices(name, values, first_agent, sparse=sparse)
-    joined = same_names(name, values, first_agent)
-    rows = matrices(name, joined, first_agent, sparse=sparse)
+    named = same_names(name, values, first_agent)
+    rows = matrices(name, named, first_agent, sparse=sparse)
     return rows, same_columns(name, rows, first_agent)
 
 

@@ -7,7 +7,6 @@ for the agents of this process.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
@@ -15,60 +14,26 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ...numerics.ordered_sums import add_agents, sums
+from ...numerics.ordered_sums import sums
 from ...numerics.threads import one_thread
 from ...protocols import Array, Collective
+from .checks import LARGEST, SMALLEST, Rows
+from .here import HERE as HERE
+from .here import Fold as Fold
+from .here import here as here
 from .moments import packed, unpacked
-from .sparse_rows import Rows, SparseRows
+from .sparse_rows import SparseRows
 
 T = TypeVar("T")
 
 Missing = Literal["refuse", "mean"]
 """Missing cells are refused, or get the mean of their column over all agents' samples."""
 
-Fold = Callable[[int, Callable[[Array], None]], Array]
-"""A sum over all agents: `Collective.fold`, or `here`."""
-
 _CONSTANT = 4.0 * float(np.finfo(np.float64).eps)
 """The standard deviation, as a share of the mean, up to which a column is constant but for
 rounding."""
 _SINGULAR = 1e-10
 """The share of the largest eigenvalue below which whitening treats an eigenvalue as zero."""
-
-
-def here(size: int, add: Callable[[Array], None]) -> Array:
-    """`Collective.fold` where all agents are in this process."""
-    total = np.zeros(size)
-    add(total)
-    return total
-
-
-class _Here:
-    """A collective of one process with all data: sums need no other process."""
-
-    fold = staticmethod(here)
-    together = staticmethod(contextlib.nullcontext)
-
-    @staticmethod
-    def each(size: int, terms: Iterable[Array]) -> Array:
-        """`Collective.each`."""
-        total = np.zeros(size)
-        for term in terms:
-            total += term
-        return total
-
-    @staticmethod
-    def everyone(data: bytes) -> list[bytes]:
-        """`Collective.everyone`."""
-        return [data]
-
-    @staticmethod
-    def column_sums(per_agent: Array) -> Array:
-        """`Collective.column_sums`."""
-        return here(per_agent.shape[1], lambda found: add_agents(per_agent, found))
-
-
-HERE: Any = _Here()
 
 
 def triangle(A: Sequence[Rows], fold: Fold) -> Array:
@@ -149,7 +114,8 @@ class Units(NamedTuple):
 
     def around(self, a: Any) -> Any:
         """The samples minus the means; 0 for a missing cell."""
-        around = (a - self.mean) - self.rest
+        around = a - self.mean
+        around -= self.rest
         if not isinstance(around, SparseRows):
             around[np.isnan(around)] = 0.0
         return around
@@ -160,7 +126,9 @@ class Units(NamedTuple):
 
     def standard(self, a: Any) -> Any:
         """Return the samples in these units, in new arrays; missing cells become 0."""
-        return self.around(a) / self.scale
+        around = self.around(a)
+        around /= self.scale
+        return around
 
     def completed(self, a: Any) -> Any:
         """The samples in their own units, with the means in missing cells."""
@@ -195,7 +163,8 @@ def units(
     Raises
     ------
     ValueError
-        On every rank: all cells of a column are missing.
+        On every rank: all cells of a column are missing, or it is so large or small that squares
+        are lost.
     """
 
     def added(of: Callable[[Any], Array]) -> Array:
@@ -208,10 +177,12 @@ def units(
         ones = np.ones(len(a))
         if isinstance(a, SparseRows):
             return np.concatenate(([len(a)], np.full(d, len(a)), ones @ (a - start)))
-        present = ~np.isnan(a)
-        return np.concatenate(([len(a)], ones @ present, ones @ np.where(present, a - start, 0.0)))
+        away, missing = a - start, np.isnan(a)
+        away[missing] = 0.0
+        return np.concatenate(([len(a)], len(a) - missing.sum(-2), ones @ away))
 
-    with one_thread():  # the bits of products depend on the number of BLAS threads
+    # the bits of products depend on the number of BLAS threads; sizes are checked
+    with one_thread(), np.errstate(over="ignore", invalid="ignore"):
         found = added(counted)
         count, present, totals = found[0], found[1 : d + 1], found[d + 1 :]
         refuse_columns(present == 0.0, "is empty at every site", names)
@@ -222,10 +193,17 @@ def units(
             rest, squares = np.split(added(lambda a: _powers(rough.around(a))), 2)
             rest = rest / present
         mean = rough.mean + rest
+        refuse_columns(~(np.abs(mean) <= LARGEST), f"has cells above {LARGEST:g}", names, "divide")
         exact = rough._replace(mean=mean, rest=rest - (mean - rough.mean))
         if not scale or squares is None:
             return exact
         deviation = np.sqrt(np.maximum(squares - present * rest * rest, 0.0) / count)
+        large, small = ~(deviation <= LARGEST), deviation < SMALLEST
+        refuse_columns(large, f"has cells above {LARGEST:g}", names, "divide")
+        if small.any(-1):  # constant, or of squares that vanish
+            apart = added(lambda a: _lengths(exact.around(a))) / count
+            small &= apart > _CONSTANT * np.abs(mean)
+            refuse_columns(small, f"varies by less than {SMALLEST:g}", names, "multiply")
     return exact._replace(scale=deviation)
 
 
@@ -234,15 +212,29 @@ def _powers(around: Rows) -> Array:
     return np.concatenate((np.ones(np.shape(around)[0]) @ around, column_squares(around)))
 
 
+def _lengths(around: Rows) -> Array:
+    """The sums of the absolute values of the columns; 0 for sparse rows, whose columns are not
+    that small."""
+    if isinstance(around, SparseRows):
+        return np.zeros(around.shape[1])
+    lengths: Array = np.ones(len(around)) @ np.abs(around)
+    return lengths
+
+
+def centred(a: Array) -> tuple[Array, Units]:
+    """Return complete rows, all in this process, minus their mean, and these units."""
+    near = a.mean(-2)
+    around = a - near
+    rest = around.mean(-2)
+    around -= rest
+    mean = near + rest
+    return around, Units(mean, rest - (mean - near), np.ones(len(mean)), ())
+
+
 def missing_cells(A: Sequence[Rows], collective: Collective) -> tuple[int, ...]:
     """The number of missing cells of each of all agents; sparse rows have none."""
-
-    def missing(a: Rows) -> int:
-        if isinstance(a, SparseRows):
-            return 0
-        return int(np.ones(len(a)) @ np.isnan(a) @ np.ones(a.shape[1]))
-
-    own = json.dumps([missing(a) for a in A]).encode()
+    counts = [0 if isinstance(a, SparseRows) else int(np.isnan(a).sum((-2, -1))) for a in A]
+    own = json.dumps(counts).encode()
     return tuple(count for part in collective.everyone(own) for count in json.loads(part))
 
 
@@ -310,15 +302,24 @@ def refuse_constant(constant: NDArray[np.bool_], names: Sequence[str] = ()) -> N
     refuse_columns(constant, "is constant over all samples of all agents", names)
 
 
-def refuse_columns(wrong: NDArray[np.bool_], what: str, names: Sequence[str]) -> None:
-    """Raise the ValueError of the columns that are ``wrong``, ``(d,)``, if any are."""
+def refuse_columns(
+    wrong: NDArray[np.bool_], what: str, names: Sequence[str], change: str = ""
+) -> None:
+    """Raise the ValueError of the columns that are ``wrong``, ``(d,)``, if any are.
+
+    ``change`` is what makes their squares numbers: divide or multiply by one.
+    """
     columns = np.flatnonzero(wrong).tolist()
     if not columns:
         return
+    if change:
+        what = f"{what}, and fourth powers are computed"
     name, cure = f"column {columns[0]} (counted from 0)", "leave it out"
     if names:
         name = f"column {names[columns[0]]!r}"
         cure = f"leave it out, exclude={tuple(names[k] for k in columns[:20])!r}"
+    if change:
+        cure = f"{change} it by one number at every site, or {cure}"
     more = f", like {len(columns) - 1} more" * (len(columns) > 1)
     raise ValueError(f"{name} {what}{more}: {cure}")
 
@@ -355,9 +356,16 @@ def with_spectrum(
     """Replace the eigenvalues of sum_i A_i^T A_i by ``largest * decay^j``.
 
     A_i <- A_i V diag(sqrt(target_j / actual_j)) V^T with V the eigenvectors of the pooled Gram
-    matrix. ``largest`` None keeps the data's own largest eigenvalue.
+    matrix. ``largest`` None keeps the data's own largest eigenvalue. The data are generated, so
+    their sum takes no counted message.
     """
-    values, vectors = np.linalg.eigh(gram(A, collective))
+    d = A[0].shape[1]
+
+    def add(found: Array) -> None:
+        for a in A:
+            found += (a.T @ a).reshape(-1)
+
+    values, vectors = np.linalg.eigh(collective.fold(d * d, add).reshape(d, d))
     values, vectors = values[::-1], vectors[:, ::-1]
     target = (largest or values[0]) * decay ** np.arange(len(values))
     change = (vectors * np.sqrt(target / values)) @ vectors.T

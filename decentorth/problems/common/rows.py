@@ -19,7 +19,8 @@ from ...numerics.ordered_sums import sums
 from ...protocols import Array, Index
 from ...sets import Stiefel
 from ..base import AgentProblem, C, Selection, SeparateColumns, as_selection, held
-from .sparse_rows import Rows, SparseRows
+from .checks import Rows
+from .sparse_rows import SparseRows
 
 RUN_BYTES = 1 << 21
 """The bytes of the arrays of a run, unless they belong to a single agent."""

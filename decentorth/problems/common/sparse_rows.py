@@ -31,7 +31,7 @@ size must not be too long."""
 def is_sparse(value: object) -> bool:
     """True for a sparse matrix of SciPy; loads ``scipy.sparse`` only where the caller has loaded
     it."""
-    if "scipy.sparse" not in sys.modules:
+    if isinstance(value, np.ndarray) or "scipy.sparse" not in sys.modules:
         return False
     from scipy.sparse import issparse
 
@@ -68,21 +68,6 @@ class SparseRows:
             stored.sum_duplicates()
         m, d = stored.shape
         return cls(stored, np.empty((m, 0)), np.empty((d, 0)))
-
-    @classmethod
-    def joined(cls, tables: Sequence[Array | SparseRows]) -> SparseRows:
-        """The rows of all tables, sparse or dense, which are in the same units."""
-        from scipy.sparse import csr_array, vstack
-
-        each = [one if isinstance(one, SparseRows) else cls.of(csr_array(one)) for one in tables]
-        ends = np.cumsum([0, *[one.right.shape[1] for one in each]], -1)
-        left = np.zeros((sum(len(one) for one in each), int(ends[-1])))
-        row = 0
-        for one, start, end in zip(each, ends, ends[1:], strict=False):
-            left[row : row + len(one), start:end] = one.left
-            row += len(one)
-        right = np.concatenate([one.right for one in each], axis=1)
-        return cls(vstack([one.stored for one in each], format="csr"), left, right)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -132,19 +117,11 @@ class SparseRows:
 
     __rmul__ = __mul__
 
-    def __imul__(self, factor: float) -> Self:
+    def __imul__(self, factor: Array | float) -> Self:
         """These rows times a number; the arrays from which they were made stay as they are."""
         scaled = self * factor
         self.stored, self.left = scaled.stored, scaled.left
         return self
-
-    def with_column(self, column: Array) -> SparseRows:
-        """The rows with one more entry each, from ``column`` ``(m,)``."""
-        from scipy.sparse import csr_array, hstack
-
-        stored = hstack((self.stored, csr_array(column[:, None])), format="csr")
-        right = np.concatenate((self.right, np.zeros((1, self.right.shape[1]))))
-        return SparseRows(stored, self.left, right)
 
     @property
     def T(self) -> Transposed:
@@ -187,7 +164,7 @@ class SparseRows:
         """``(m,)``: the sum of the squares of each row."""
         return self._squares(self._rows, self.left, self.right, self.shape[1])
 
-    def _squares(self, places: Index, own: Array, other: Array, length: int) -> Array:
+    def _squares(self, places: Any, own: Array, other: Array, length: int) -> Array:
         """The sums of squares of the lines, rows or columns, that ``places`` numbers for the stored
         entries.
 
@@ -195,12 +172,14 @@ class SparseRows:
         """
         least = len(own)
         low = (self.left[self._rows] * self.right[self.stored.indices]).sum(-1)
-        seen = np.bincount(places, (self.stored.data - low) ** 2, least)
+        seen: Any = np.bincount(places, (self.stored.data - low) ** 2, least)
         if not self.right.size:
             return seen
         whole = ((own @ (other.T @ other)) * own).sum(-1)
         unseen = np.maximum(whole - np.bincount(places, low * low, least), 0.0)
-        return np.where(np.bincount(places, minlength=least) == length, seen, seen + unseen)
+        full = np.bincount(places, minlength=least) == length
+        squares: Array = seen + np.where(full, 0.0, unseen)
+        return squares
 
     def largest(self) -> float:
         """The largest eigenvalue of A^T A, or a close bound on it."""
@@ -255,5 +234,30 @@ class Transposed:
         return np.ascontiguousarray((self._rows @ x.T).T)
 
 
-Rows = Array | SparseRows
-"""An agent's samples ``(m_i, d)``, checked."""
+def below(tables: Sequence[Any]) -> Array | SparseRows:
+    """Tables with the same columns, one below the other; sparse rows if one of them is."""
+    if not any(isinstance(one, SparseRows) for one in tables):
+        return np.concatenate(tables)
+    from scipy.linalg import block_diag
+    from scipy.sparse import csr_array, vstack
+
+    each = [one if isinstance(one, SparseRows) else SparseRows.of(csr_array(one)) for one in tables]
+    stored = vstack([one.stored for one in each], format="csr")
+    left = block_diag(*[one.left for one in each])
+    return SparseRows(stored, left, np.concatenate([one.right for one in each], axis=1))
+
+
+def beside(first: Array | SparseRows, second: Array | SparseRows) -> Array | SparseRows:
+    """Two tables with the same rows, one beside the other; sparse rows if one of them is."""
+    if not isinstance(first, SparseRows) and not isinstance(second, SparseRows):
+        return np.concatenate((first, second), axis=1)
+    from scipy.linalg import block_diag
+    from scipy.sparse import csr_array, hstack
+
+    pair = [
+        one if isinstance(one, SparseRows) else SparseRows.of(csr_array(one))
+        for one in (first, second)
+    ]
+    stored = hstack([one.stored for one in pair], format="csr")
+    left = np.concatenate([one.left for one in pair], axis=1)
+    return SparseRows(stored, left, block_diag(*[one.right for one in pair]))

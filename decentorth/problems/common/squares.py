@@ -3,10 +3,10 @@ forms for each agent.
 
 An agent with m_i rows in d columns computes its gradient ``2 w_i A_i^T (A_i x - B_i)`` from the
 rows (4 m_i d r flops) or from the Gram matrix ``A_i^T A_i`` made once (2 d^2 r flops): whichever is
-less. Sparse rows stay as they are, and the gradient costs four operations for each stored entry and
-column of x. The choice, and the stacking of agents with equally many rows, depend on the agent alone,
-never on the other agents of its process. Rows are copied only into stacks of row-form agents;
-mini-batches are gathered from them in either form.
+less. Sparse rows stay as they are (4 r flops a stored entry). The choice, and the stacking of
+agents with equally many rows, depend on the agent alone, never on the other agents of its process.
+Rows are copied only into stacks of row-form agents; mini-batches are gathered from them in either
+form.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from ...numerics.ordered_sums import sums
 from ...numerics.threads import one_thread
 from ...protocols import Array, Index
 from ..base import AgentProblem, C, Selection, as_selection, held, selected
+from .checks import Rows
 from .moments import packed, unpacked
-from .sparse_rows import Rows, SparseRows
+from .sparse_rows import SparseRows, below
 
 Targets = Sequence[Array] | None
 Table = tuple[Rows, Array | None, float]
@@ -206,7 +207,9 @@ class _Sparse(NamedTuple):
         return out
 
     def hessian(self) -> Array:
-        return np.stack([a.T @ a for a in self.rows]) * self.twice
+        found = np.stack([a.T @ a for a in self.rows])
+        found *= self.twice
+        return found
 
     def product(self, v: Array) -> Array:
         return self._gradients(self.rows, None, self.twice, v)
@@ -297,9 +300,9 @@ def _taken(parts: Sequence[_Part], wanted: Index, local: Selection) -> list[_Par
 class SquaresProblem(AgentProblem[C]):
     """f_i(x) = w_i ||A_i x - B_i||_F^2, with its gradient, its Lipschitz constants and its mean.
 
-    The rows A_i are ``(m_i, d)``, arrays or `SparseRows`. Agents that keep Gram matrices only reference them. The
-    targets B_i are ``(m_i, r)``, or None for zero. The weights w_i, ``(n,)``, are all of one
-    sign.
+    The rows A_i are ``(m_i, d)``, arrays or `SparseRows`. Agents that keep Gram matrices only
+    reference them. The targets B_i are ``(m_i, r)``, or None for zero. The weights w_i, ``(n,)``,
+    are all of one sign.
     """
 
     def __init__(
@@ -428,10 +431,7 @@ class SquaresProblem(AgentProblem[C]):
         scales = [math.sqrt(0.5 * abs(own) / self.n_local) for own in twice]
 
         def joined(tables: Sequence[Any]) -> list[Any]:
-            scaled = [scale * table for scale, table in zip(scales, tables, strict=True)]
-            if any(isinstance(table, SparseRows) for table in scaled):
-                return [SparseRows.joined(scaled)]
-            return [np.concatenate(scaled)]
+            return [below([scale * table for scale, table in zip(scales, tables, strict=True)])]
 
         known = None if targets[0] is None else joined(targets)
         with one_thread():

@@ -33,6 +33,11 @@ class WithTerm(AgentProblem[Stiefel]):
         h: l1 (entries become 0), rows (the norms of rows; whole rows become 0), negative (negative
         entries).
 
+    Raises
+    ------
+    ValueError
+        The problem is not smooth, or a number or name is out of range.
+
     Examples
     --------
     >>> import decentorth as do
@@ -52,6 +57,11 @@ class WithTerm(AgentProblem[Stiefel]):
 
     def __init__(self, smooth: AgentProblem[Stiefel], mu: float, *, term: Term = "l1") -> None:
         super().__init__(smooth.n_agents, smooth.agents, smooth.constraint)
+        if smooth.nonsmooth:
+            raise ValueError(
+                f"smooth must be a differentiable problem, such as PCA, got "
+                f"{type(smooth).__name__}: give its part without a term, and all terms as one"
+            )
         self._smooth = smooth
         self._mu = check("mu", NotNegative, mu)
         self.regularizer = REGULARIZERS[check("term", Term, term)](self._mu)

@@ -32,6 +32,7 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse import issparse
 
+from ...numerics.definite import is_definite
 from ...numerics.ordered_sums import sums
 from ...numerics.threads import one_thread
 from ...protocols import Array, Collective, Index, Observed
@@ -46,9 +47,6 @@ _LARGEST_OPTIMUM = 3000
 _LARGEST_DATA = 1 << 24
 """The number of entries of the data above which they are not brought together to compute the
 answer."""
-
-_LARGEST_ENTRY = 1e70
-"""The size of entries from which the squares of squares might overflow."""
 
 
 class Among(NamedTuple):
@@ -188,12 +186,11 @@ class SplitPencil(AgentProblem[Euclidean]):
         else:
             scaled = weighed / self.ridge.transpose(0, 2, 1)
             blocks = scaled @ weighed.transpose(0, 2, 1) + np.eye(k)
-        try:
-            return np.linalg.inv(blocks).astype(np.float64, copy=False)
-        except np.linalg.LinAlgError:
+        if not all(map(is_definite, blocks)):
             raise ValueError(
                 "an agent's own features depend on each other: give a ridge, or drop some"
-            ) from None
+            )
+        return np.linalg.inv(blocks).astype(np.float64, copy=False)
 
     def _take(self, local: Selection) -> None:
         for name in ("features", "ridge", "_columns", "_views", "_inverses"):
@@ -230,11 +227,6 @@ class SplitPencil(AgentProblem[Euclidean]):
         counts = collective.fold(self.n_agents, add)
         return np.concatenate(([0], np.add.accumulate(counts))).astype(np.int64)
 
-    def prepare(self, collective: Collective) -> None:
-        """Find out which view each row of x is of."""
-        views = self._views[:, :, None].astype(np.float64)
-        self._whole_views = self.joined(views, collective)[:, 0]
-
     def find_answer(self, collective: Collective) -> None:
         """Compute the optimum for metrics, if there are few enough features and data.
 
@@ -248,18 +240,19 @@ class SplitPencil(AgentProblem[Euclidean]):
         if d > _LARGEST_OPTIMUM or k * d > _LARGEST_DATA:
             return
 
+        views = self._views[:, :, None].astype(np.float64)
+        self._whole_views = self.joined(views, collective)[:, 0]
         columns = np.ascontiguousarray(self.joined(self._columns.transpose(0, 2, 1), collective).T)
         ridge = self.joined(self.ridge, collective)[:, 0]
         with one_thread():
             objective = columns.T @ (self._scale * columns[self._partner])
             constraint = columns.T @ (self._counted * columns) + np.diag(ridge)
-            try:
-                found = scipy.linalg.eigh(objective, constraint, subset_by_index=[d - r, d - 1])
-            except np.linalg.LinAlgError:
+            if not is_definite(constraint):
                 raise ValueError(
                     "B of the constraint is singular: give a larger ridge, or drop dependent "
                     "features"
-                ) from None
+                )
+            found = scipy.linalg.eigh(objective, constraint, subset_by_index=[d - r, d - 1])
         self.optimum, self.error_name = np.ascontiguousarray(found[1]), "principal_angle"
 
     def error(self, whole: Array) -> float:
@@ -505,11 +498,6 @@ def same_samples(
             raise TypeError(f"{name} of agent {i} is sparse, not dense: give {name}_i.toarray()")
     checked = matrices(name, parts, first_agent, missing=missing)
     for i, part in enumerate(checked, first_agent):
-        if not np.abs(np.where(np.isnan(part), 0.0, part)).max() < _LARGEST_ENTRY:
-            raise ValueError(
-                f"{name} of agent {i} must be below {_LARGEST_ENTRY:g} in size: divide all by "
-                "one number"
-            )
         if len(part) != len(checked[0]):
             raise ValueError(
                 f"agents that hold features must have the same samples, row for row: {name} of "

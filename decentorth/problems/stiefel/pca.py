@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import scipy.linalg
@@ -23,12 +23,13 @@ from ...sets import Stiefel
 from ...settings import Count, NotNegative, Positive, Share
 from ..base import Deferred, Loadable, Outline, stream
 from ..common import division
-from ..common.checks import AgentArrays, samples
+from ..common.checks import SparseOrArrays, samples
 from ..common.division import Centred, OneView, Part
 from ..common.pooled import HERE, symmetric_total, triangle, with_spectrum
 from ..common.pooled import rows as number_of_rows
 from ..common.sparse_rows import SparseRows
 from ..common.squares import SquaresProblem, gram_numbers
+from ..features.own_files import among, features_of
 from ..features.split import Among, SplitPCA, by_features, random_features, split_features
 
 log = logging.getLogger(__name__)
@@ -48,14 +49,14 @@ def subspace_distance(x: Array, basis: Array) -> float:
     """min over orthogonal R of ||x - basis R||_F for orthonormal ``(d, r)`` matrices, accurate also
     where it is tiny.
 
-    From the principal angles t_k: sqrt(sum_k 4 sin(t_k / 2)^2), each angle from its sine and its
-    cosine.
+    From the principal angles t_k: sqrt(sum_k 4 sin(t_k / 2)^2). With s = h sin t and c = h cos t
+    each term is 2 s^2 / (h (h + c)).
     """
     product = basis.T @ x
     cosines = np.linalg.svd(product, compute_uv=False)
     sines = np.linalg.svd(x - basis @ product, compute_uv=False)[::-1]
-    half = np.sin(0.5 * np.arctan2(sines, cosines))
-    return float(2.0 * np.sqrt((half * half).sum()))
+    lengths = np.sqrt(sines * sines + cosines * cosines)
+    return float(np.sqrt((2.0 * sines * sines / (lengths * (lengths + cosines))).sum()))
 
 
 class PCA(SquaresProblem[Stiefel], Loadable):
@@ -97,7 +98,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
 
     def __init__(
         self,
-        A: AgentArrays,
+        A: SparseOrArrays,
         rank: int,
         *,
         weights: Weights = "samples",
@@ -183,8 +184,8 @@ class PCASettings(OneView, Centred):
     ----------
     data
         The name of bundled data (digits), a file with one sample per row (.npy, .npz, .csv,
-        svmlight, Matrix Market or idx; a sparse one stays sparse), or synthetic: Gaussian samples whose pooled singular values
-        are replaced by s_1 gap^(j/2), s_1 being their own largest.
+        svmlight, Matrix Market or idx; a sparse one stays sparse), or synthetic: Gaussian samples
+        whose pooled singular values are replaced by s_1 gap^(j/2), s_1 being their own largest.
     rank
         How many components.
     weighting
@@ -251,12 +252,15 @@ class PCASettings(OneView, Centred):
         return Outline(copies=copies, more=lambda own: gram_numbers(own, d), point=point)
 
     def features(self, n_agents: int, seed: int) -> Deferred:
-        """The problem of agents that hold features, consecutive columns, of all samples; each rank
-        reads all data."""
+        """The problem of agents that hold features of all samples: those of their own files, or
+        consecutive columns of one file, which each rank reads whole."""
+        if (files := self._features_of_sites(n_agents, seed)) is not None:
+            return self._own_features(files)
         source = self._source(1, seed)
 
         def build() -> SplitPCA:
-            (whole,) = self._prepared(source.read(slice(0, 1))[0], HERE)
+            read: list[Any] = self._prepared(source.read(slice(0, 1))[0], HERE)
+            (whole,) = read
             if isinstance(whole, SparseRows):
                 whole = whole.dense()
             return SplitPCA(by_features(whole, n_agents), self.rank).with_units(source.units)
@@ -268,6 +272,18 @@ class PCASettings(OneView, Centred):
             return problem.with_units(self.no_units(source.width))
 
         return split_features(n_agents, build, source.numbers, made, self.partition)
+
+    def _own_features(self, files: division.Division) -> Deferred:
+        """The problem of sites with features in files of their own."""
+
+        def build(agents: slice, collective: Collective) -> SplitPCA:
+            found = features_of(files, agents, collective, self.key)
+            place = among(agents, [(len(a[0]),) for a in found.samples], collective)
+            with collective.together():
+                rows = self._prepared(found.in_units(self.wanted), HERE)
+                return SplitPCA(rows, self.rank, among=place)
+
+        return Deferred(files.n_agents, build, sites=files.sites, private=True)
 
     def _drawn(self, n_agents: int, seed: int) -> division.Generated:
         """Gaussian samples of each agent from its own stream, stretched along its own axes."""

@@ -15,7 +15,7 @@ from ...protocols import Array, Collective
 from ...sets import Stiefel
 from ...settings import Count, Positive, Share
 from ..base import Deferred, Loadable, Outline, on_each_rank, stream
-from ..common.checks import AgentArrays, matrices, samples
+from ..common.checks import AgentArrays, SparseOrArrays, matrices, samples
 from ..common.division import Shuffling, Sourced, even_counts
 from ..common.once import Once
 from ..common.pooled import with_spectrum
@@ -49,7 +49,12 @@ class Procrustes(SquaresProblem[Stiefel], Loadable):
     _keeps_sparse = True
 
     def __init__(
-        self, A: AgentArrays, B: AgentArrays, *, n_agents: int | None = None, first_agent: int = 0
+        self,
+        A: SparseOrArrays,
+        B: AgentArrays,
+        *,
+        n_agents: int | None = None,
+        first_agent: int = 0,
     ):
         rows, d = samples("A", A, first_agent, sparse=True)
         targets = matrices("B", B, first_agent)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.linalg
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array
 
 from decentorth import LBFGS, ConjugateGradients, solve
 from decentorth.algorithms.centralized import conjugate_gradients, lbfgs, line_search
@@ -149,6 +149,21 @@ def test_generalized_eigenvectors(method: Any, kind: str) -> None:
     result = solve(problem, method, iterations=150, rows=2, seed=3)
     assert float(problem.value(result.x)[0]) == pytest.approx(least, rel=1e-12)
     assert result.row.values["gradient_norm"] < 1e-6
+
+
+@methods
+def test_finite_elements_stay_on_the_set_of_their_mass_matrix(method: Any) -> None:
+    """Linear elements on an interval: eigenvectors sin(k pi i / n), and directions that are much
+    shorter than the pairs of which they are combined."""
+    n, rank = 100, 3
+    side, angles = np.ones(n - 2), np.pi * np.arange(1, rank + 1) / n
+    stiffness = n * diags_array([-side, 2.0 * np.ones(n - 1), -side], offsets=[-1, 0, 1])
+    mass = diags_array([side, 4.0 * np.ones(n - 1), side], offsets=[-1, 0, 1]) / (6.0 * n)
+    result = solve(GEVP(-stiffness, mass, rank), method, iterations=1500, rows=2)
+    (x,) = result.x
+    assert np.abs(x.T @ (mass @ x) - np.eye(rank)).max() < 1e-14
+    frequencies = 6.0 * n * n * (2.0 - 2.0 * np.cos(angles)) / (4.0 + 2.0 * np.cos(angles))
+    assert np.trace(x.T @ (stiffness @ x)) == pytest.approx(frequencies.sum(), rel=1e-10)
 
 
 @methods

@@ -7,6 +7,7 @@ import inspect
 from itertools import product as every_choice
 from typing import Any, cast, get_args
 
+import networkx as nx
 import numpy as np
 import pytest
 import scipy.linalg
@@ -132,6 +133,7 @@ def test_samples_of_a_covariance() -> None:
 
 UNIT, HERE = GeneralizedStiefel(np.eye(4), 2), np.eye(4)[None, :, :2]
 SINGULAR = scipy.sparse.csr_array(np.array([[1.0, 2.0], [2.0, 1.0]]))
+LAPLACIAN = nx.laplacian_matrix(nx.grid_2d_graph(30, 30)).astype(np.float64)
 BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "not square": (np.ones((2, 3)), ValueError, r"B must be a square matrix, got shape \(2, 3\)"),
     "nan": (np.array([[1.0, np.nan], [np.nan, 1.0]]), ValueError, "B must be finite"),
@@ -147,6 +149,11 @@ BAD: dict[str, tuple[Any, type[Exception], str]] = {
         "smallest eigenvalue is -2, its largest 1: add a ridge",
     ),
     "singular": (np.ones((2, 2)), ValueError, "B must be positive definite"),
+    "sparse, a Laplacian": (
+        lambda: GeneralizedStiefel(LAPLACIAN, 1).solve(np.ones((1, 900, 1))),
+        ValueError,
+        "singular or has negative eigenvalues",
+    ),
     "sparse, diagonal": (
         scipy.sparse.csr_array(np.diag([1.0, 0.0])),
         ValueError,
@@ -155,7 +162,7 @@ BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "factored": (
         lambda: GeneralizedStiefel(SINGULAR, 1).solve(np.ones((1, 2, 1))),
         ValueError,
-        "pivot that is not positive",
+        "singular or has negative eigenvalues",
     ),
     "operator, unsymmetric": (Inverse(np.triu(np.ones((3, 3)))), ValueError, "B must be symmetric"),
     "operator, negative": (Inverse(-np.eye(3)), ValueError, r"v\^T B v = -.* for a vector v"),
@@ -766,3 +773,13 @@ def test_a_product_can_do_what_all_its_parts_can() -> None:
         axis=1,
     )
     np.testing.assert_allclose(mixed.landing(x, g, np.ones(N)), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_projection_of_dependent_columns_is_nan(seed: int) -> None:
+    """There is no nearest point; half of them are so only but for rounding."""
+    draws = np.random.default_rng(seed)
+    y = draws.standard_normal((6, 3))
+    y[:, 2] = y[:, 0] if seed % 2 else y[:, 0] + y[:, 1]
+    for B in (np.eye(6), np.cov(draws.standard_normal((6, 50)))):
+        assert np.isnan(GeneralizedStiefel(B, 3).project(y[None])).all()

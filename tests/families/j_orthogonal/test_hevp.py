@@ -150,3 +150,14 @@ def test_a_ridge_makes_it_definite(tmp_path: Path) -> None:
         built(data=str(tmp_path / "low.npy"), form="as-printed").trace_form()[0],
         -6.0 * np.ones((4, 4)),
     )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_dependent_columns_in_any_units_are_refused(seed: int) -> None:
+    draws = np.random.default_rng(seed)
+    D = draws.standard_normal((40, 6))
+    for last in (D[:, 0], D[:, 0] + D[:, 1], D[:, :5] @ np.arange(1.0, 6.0), 0.0 * D[:, 0]):
+        D[:, 5] = last
+        for units in (np.ones(6), np.geomspace(1e-6, 1e6, 6)):
+            with pytest.raises(ValueError, match="the 6 columns of D are dependent"):
+                HEVP(D * units, np.array([1.0, 1.0, 1.0, -1.0, -1.0, -1.0]))

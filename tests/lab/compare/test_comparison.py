@@ -34,7 +34,7 @@ from decentorth.lab.compare.words import ending
 from decentorth.lab.compare.workers import processes
 from decentorth.lab.study.command import main as study
 from decentorth.network.transport.communicator import SerialCommunicator
-from decentorth.problems import Procrustes
+from decentorth.problems import CCASettings, Procrustes
 from tests.lab.compare.cases import AGENTS, ATC, CTA, RULES, graph, pca, procrustes, small
 
 WILD = "drfgt:step_size=5"
@@ -424,8 +424,10 @@ def test_the_tuned_method_is_what_the_trials_run(tuned: Comparison) -> None:
 
 def trace(end: float, reached: dict[float, int], status: str = "iterations") -> Trace:
     falls = sorted((k, tolerance) for tolerance, k in reached.items())
+    iterations = np.array([0, *[k for k, _ in falls], 1000])
     history = {
-        "iteration": np.array([0, *[k for k, _ in falls], 1000]),
+        **dict.fromkeys(("rounds", "bytes", "gradients", "seconds", "objective"), iterations),
+        "iteration": iterations,
         "gradient_norm": np.array([9.0, *[tolerance for _, tolerance in falls], end]),
         "consensus_rms": np.zeros(len(falls) + 2),
     }
@@ -437,13 +439,13 @@ JUDGED = Rules(tolerances=(1.0, 0.1), tune=True)
 
 def test_merits_by_hand() -> None:
     both = [trace(0.1, {1.0: 10, 0.1: 50}), trace(0.5, {1.0: 30})]
-    assert merit(both, JUDGED) == (math.inf, 20.0, 0.3)
-    assert merit([both[0]], JUDGED) == (50.0, 10.0, 0.1)
-    assert merit([both[0], both[0], both[1]], JUDGED) == (50.0, 10.0, 0.1)
+    assert merit(both, JUDGED) == (1, math.inf, 0, 20.0, 0.3)
+    assert merit([both[0]], JUDGED) == (0, 50.0, 0, 10.0, 0.1)
+    assert merit([both[0], both[0], both[1]], JUDGED) == (1, 50.0, 0, 10.0, 0.1)
     assert (
         merit([trace(2.0, {}, "diverged")], JUDGED)
         == merit([trace(math.nan, {})], JUDGED)
-        == (math.inf, math.inf, math.inf)
+        == (1, math.inf, 1, math.inf, math.inf)
     )
 
 
@@ -471,6 +473,26 @@ def test_which_step_is_best(traces: list[Trace], expected: float) -> None:
     assert best(tried(*traces), JUDGED).factor == expected
 
 
+def test_a_faster_step_that_fails_more_often_is_not_the_best() -> None:
+    sure, fast, broken = (
+        trace(0.1, {1.0: 9, 0.1: 90}),
+        trace(0.1, {1.0: 1, 0.1: 10}),
+        trace(math.inf, {}, "diverged"),
+    )
+    own = Candidate(1.0, None, "auto, growing", (sure, sure, sure))
+    wild = Candidate(2.0, None, "2", (fast, fast, broken))
+    assert best([own, wild], JUDGED) is own
+    assert best([replace(own, traces=(sure, sure, broken)), wild], JUDGED) is wild
+
+    entry = Entry("drfgt", "2", (own, wild), wild, wild.traces, own.traces)
+    comparison = Comparison(replace(JUDGED, trials=3), (entry,), {}, 5)
+    said = " ".join(comparison.notes())
+    assert (
+        "In the trials drfgt does better with its own step (auto, growing): 3 of 3 trials reach "
+        "0.1, not 2."
+    ) in said
+
+
 def test_a_best_step_at_the_edge_is_told() -> None:
     grid = tried(*[trace(float(end), {}) for end in (1, 2, 3)])
     assert [at_edge(grid, one) for one in grid] == ["smallest", "", "largest"]
@@ -483,9 +505,9 @@ def test_the_step_in_words() -> None:
         rules=Rules(trials=2, iterations=9),
     )
     ranges = [
-        r"auto, growing \(\S+ to \S+\)",
+        r"auto, growing, accelerated \(\S+ to \S+\)",
         r"constant \(\S+ to \S+\)",
-        r"auto, constant \(\S+ to \S+\)",
+        r"auto, constant, accelerated \(\S+ to \S+\)",
         r"diminishing \(\S+ to \S+\)",
     ]
     for entry, words in zip(found.entries, ranges, strict=True):
@@ -509,7 +531,7 @@ def test_a_step_that_is_worse_in_the_trials_is_told() -> None:
         )
         assert np.array_equal(result.history["gradient_norm"], trace.history["gradient_norm"])
     assert "does better with its own step" not in " ".join(tuned.notes())
-    own, chosen = (merit(runs, TUNED)[:3] for runs in (first.untuned, first.traces))
+    own, chosen = (merit(runs, TUNED)[1:6:2] for runs in (first.untuned, first.traces))
     place = next(place for place in range(3) if own[place] != chosen[place])
     swapped = replace(first, traces=first.untuned, untuned=first.traces)
     said = [note for note in replace(tuned, entries=(swapped,)).notes() if "own step" in note]
@@ -538,3 +560,17 @@ def test_an_automatic_policy_is_centred_where_it_starts() -> None:
     grid = candidates("drfgt", method, method, run, Rules(tune=True, grid=2))
     automatic = do.solve(procrustes(0), DRFGT(), graph(0), iterations=0).state.step_size.mean()
     assert grid[1].algorithm.step_size.initial == pytest.approx(2.0 * automatic, rel=5e-3)
+
+
+def test_methods_by_sums_are_compared_with_gossip() -> None:
+    """Set-up adds in another order, so the data are the same to six digits."""
+
+    def correlated(seed: int) -> Any:
+        return CCASettings(
+            data="synthetic", dimension=5, dimension_y=4, rank=2, samples=30
+        ).problem(AGENTS, seed)
+
+    rules = Rules(trials=2, iterations=300, tolerances=(1e-6,))
+    found = compare(correlated, ("lbfgs", "cdadt", "direct"), graph, rules)
+    reached = {entry.label: entry.traces[0].status for entry in found.entries}
+    assert reached["lbfgs"] == reached["direct"] == "converged"

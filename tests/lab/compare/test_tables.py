@@ -95,6 +95,17 @@ def test_the_least_median_of_each_column_is_bold(found: Comparison, form: Any, b
             assert [bold in parts[column] for parts in section] == expected
 
 
+def test_a_row_with_failed_trials_is_not_bold(found: Comparison) -> None:
+    sure, fast, _ = found.entries
+    broken = {name: column[:1] for name, column in fast.traces[0].history.items()}
+    failed = replace(fast.traces[0], history=broken, status="diverged")
+    one = replace(found, entries=(sure, replace(fast, traces=(failed, *fast.traces[1:]))))
+    rows = [parts for at, parts in cells(one, "markdown") if at == 1.0]
+    assert [parts[2] for parts in rows] == ["3/3", "2/3"]
+    assert all("**" in cell for cell in rows[0][3:])
+    assert not any("**" in cell for cell in rows[1][3:])
+
+
 def test_csv_reads_back_bit_for_bit_with_every_tolerance(found: Comparison) -> None:
     rows = list(csv.DictReader(io.StringIO(found.table("csv"))))
     assert len(rows) == len(found.lines) == len(LABELS) * 3
@@ -206,7 +217,9 @@ def test_a_folder_without_a_whole_comparison_is_named(found: Comparison, tmp_pat
         whole[:999],
         whole.replace('"trials": 3', '"trials": 4'),
         whole.replace('"agents": 5', '"agents": []'),
+        whole.replace('"tolerances": [', '"tolerances": [' + "0.5, " * 10**6),
     ):
+        assert damage != whole
         data.write_text(damage)
         with pytest.raises(
             InputError, match=r"comparison.json is damaged \(.*\): make the comparison again"

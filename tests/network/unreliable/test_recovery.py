@@ -186,8 +186,20 @@ def test_who_shares_its_draws_meets_the_limit_exactly() -> None:
 
 
 def test_what_runs_apart_is_said_before(caplog: pytest.LogCaptureFixture) -> None:
+    data = np.random.default_rng(0).standard_normal((10, 9, 4)) * [3, 2, 1, 1]
+    channel = "randomk:share=0.1"
+
+    def run(method: Any, iterations: int) -> do.Result:
+        return do.solve(
+            do.problems.PCA(data, 2), method, RING, iterations=iterations, channel=channel
+        )
+
     with caplog.at_level(logging.WARNING):
-        UnreliableNetwork(RING, "serial", channel=Channel("randomk:share=0.1"))
+        server = run(do.EFLanding(server=True, step_size=0.01), 1000)
+    assert caplog.text == ""
+    assert server.row.values["consensus_error"] < 1e-12
+    with caplog.at_level(logging.WARNING):
+        run(do.EFLanding(step_size=0.01), 1)
     assert (
         "own weights W_ii must be above 0.895 on average, got 0.8; send a share of 0.33 or more"
         in caplog.text

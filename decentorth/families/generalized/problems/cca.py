@@ -149,7 +149,8 @@ class CCA(AgentProblem[Any], Loadable):
         self._widths = n1, n2 = rows[0][0].shape[1], rows[0][1].shape[1]
         self.n_samples: Index = np.array([len(a) for a, _ in rows], dtype=np.int64)
         total, first, second = pool.each(3, self._sizes()).tolist()
-        self.ridges = (ridge * first / (total * n1), ridge * second / (total * n2))
+        columns = self._ridge_columns
+        self.ridges = (ridge * first / (total * columns[0]), ridge * second / (total * columns[1]))
         self._weight = n / total
 
         self._pooled: tuple[Array, Array, Array] | None = None
@@ -178,6 +179,11 @@ class CCA(AgentProblem[Any], Loadable):
             constraint = Product(*[GeneralizedStiefel(c, rank) for c in covariances])
         self.error_name = "" if self._pooled is None else "correlation_gap"
         super().__init__(*held(rows, n, first_agent), constraint)
+
+    @property
+    def _ridge_columns(self) -> tuple[int, int]:
+        """The numbers of columns over which ridges are shares of the mean eigenvalues."""
+        return self._widths
 
     def _in_bases(self, rank: int, count: int, pool: Collective) -> Pairs:
         """The views of each agent in bases of the column spaces; sets ``bases``."""

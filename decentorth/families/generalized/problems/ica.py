@@ -74,8 +74,8 @@ def amari_distance(product: Array) -> float:
 
 def moments(y: Array) -> Array:
     """``(3, n)``: the means of sech^2 y, y^2 and y tanh y over the rows of ``y``, ``(N, n)``."""
-    bent = np.tanh(y)
-    return np.ones(len(y)) @ np.stack((1.0 - bent * bent, y * y, y * bent)) / len(y)
+    bent, ones = np.tanh(y), np.full(len(y), 1.0 / len(y))
+    return np.stack((1.0 - ones @ (bent * bent), ones @ (y * y), ones @ (y * bent)))
 
 
 def switching(moments: Array) -> Array:

@@ -32,6 +32,7 @@ from typing import Any, cast, get_args
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
 
+from decentorth.numerics.definite import ROUNDING
 from decentorth.numerics.devices import is_on_device
 from decentorth.numerics.ordered_sums import norms
 from decentorth.protocols import Array, Direction, Index, Known, MetricName, Polar, Retraction, Two
@@ -365,13 +366,15 @@ def _factored(both: Array, square: Array, polar: bool = False, twice: bool = Tru
 
 def _inverse_factor(square: Array) -> Array:
     """The upper triangular U with U^T square U = I; NaN where ``square`` is not positive
-    definite."""
+    definite, or only by a rounding error."""
     if is_on_device(square):
         return cast(Any, square).inverse_factor()
     factor, info = dpotrf(square, lower=0, clean=1)
-    if info != 0:
-        return np.full_like(square, np.nan)
-    return dtrtri(factor, lower=0)[0]
+    if info == 0:
+        pivots = np.diagonal(factor)
+        if (pivots * pivots > ROUNDING * len(square) * np.diagonal(square)).all(-1):
+            return dtrtri(factor, lower=0)[0]
+    return np.full_like(square, np.nan)
 
 
 _POLAR = {"polar": _polar, "polar-eigh": _polar, "polar-svd": _polar_svd}

@@ -15,11 +15,12 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from scipy.linalg import eigh, eigvalsh
 from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.linalg.lapack import dtrtri
 from scipy.sparse import csc_array, csr_array, issparse
 from scipy.sparse.linalg import LinearOperator as ScipyOperator
 from scipy.sparse.linalg import eigsh, splu
 
+from decentorth.numerics.definite import is_singular, upper_factor
 from decentorth.numerics.ordered_sums import norms
 from decentorth.numerics.threads import one_thread
 from decentorth.protocols import Array, Index
@@ -153,11 +154,11 @@ class Matrices(Operator):
     @cached_property
     def factors(self) -> list[Array]:
         """The upper Cholesky factors U, U^T U = B, in Fortran order; a ValueError gives the least
-        eigenvalue of an indefinite B."""
+        eigenvalue of a B that is not positive definite."""
         found = []
         for matrix in self.stack:
-            factor, info = dpotrf(matrix.T, lower=0, clean=1)
-            if info != 0:
+            factor = upper_factor(matrix)
+            if factor is None:
                 values = np.linalg.eigvalsh(matrix)
                 raise ValueError(
                     f"B must be positive definite; its smallest eigenvalue is {values[0]:.3g}, its "
@@ -246,12 +247,18 @@ class SparseMatrix(Operator):
     @cached_property
     def _factor(self) -> Any:
         matrix, symmetric = csc_array(self.matrix), {"SymmetricMode": True}
-        factor = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=symmetric)
-        if not factor.U.diagonal().min() > 0.0:
-            raise ValueError(
-                "B must be positive definite; its factorization met a pivot that is not "
-                "positive: add a ridge"
+        refusal = ValueError(
+            "B must be positive definite, and it is singular or has negative eigenvalues: add a "
+            "ridge to its diagonal"
+        )
+        try:
+            factor = splu(
+                matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=symmetric
             )
+        except RuntimeError:  # a pivot is exactly 0
+            raise refusal from None
+        if not factor.U.diagonal().min() > 0.0 or is_singular(matrix, factor.solve):
+            raise refusal
         return factor
 
     def product(self, x: Array) -> Array:

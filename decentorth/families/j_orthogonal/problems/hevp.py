@@ -24,6 +24,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from decentorth.numerics.definite import SINGULAR
 from decentorth.numerics.ordered_sums import sums
 from decentorth.problems.base import Deferred, Outline, stream
 from decentorth.problems.common.checks import AgentArrays, is_matrix, samples
@@ -133,11 +134,12 @@ class HEVP(SquaresProblem[JOrthogonal]):
 def _root(rows: Sequence[Array], fold: Fold) -> Array:
     """R with D^T D = R^T R, so that J D^T D has the eigenvalues of R J R^T."""
     root = triangle(rows, fold)
-    diagonal, n = np.abs(np.diagonal(root)), len(root)
-    if not diagonal.min(axis=-1) > n * np.finfo(np.float64).eps * diagonal.max(axis=-1):
+    lengths = np.sqrt((root * root).sum(-2))
+    values = np.linalg.svd(root / np.where(lengths > 0.0, lengths, 1.0), compute_uv=False)
+    if not values[-1] > SINGULAR * values[0]:
         raise ValueError(
-            f"the well-posed form needs a positive definite D^T D, but the {n} columns of D are "
-            "dependent: add a ridge, give more rows, or choose form as-printed"
+            f"the well-posed form needs a positive definite D^T D, but the {len(root)} columns of D "
+            "are dependent: add a ridge, give more rows, or choose form as-printed"
         )
     return root
 

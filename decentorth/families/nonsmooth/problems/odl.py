@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from decentorth.problems.base import Deferred, Loadable, Outline, stream
-from decentorth.problems.common.checks import AgentArrays, samples
+from decentorth.problems.common.checks import SparseOrArrays, samples
 from decentorth.problems.common.division import (
     DIVIDED,
     Generated,
@@ -48,7 +48,8 @@ class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
     Parameters
     ----------
     A
-        List or stack of samples ``(m_i, n)``, one matrix per agent, used unchanged.
+        List or stack of samples ``(m_i, n)``, one matrix per agent, used unchanged. Sparse matrices
+        of SciPy stay sparse.
     dictionary
         ``(n, n)``: the orthogonal dictionary, if it is known; then the error is
         ``dictionary_error``.
@@ -71,7 +72,7 @@ class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
 
     def __init__(
         self,
-        A: AgentArrays,
+        A: SparseOrArrays,
         *,
         dictionary: Array | None = None,
         n_agents: int | None = None,

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from decentorth.problems.base import Outline
-from decentorth.problems.common.checks import AgentArrays, samples
+from decentorth.problems.common.checks import Rows, SparseOrArrays, samples
 from decentorth.problems.common.division import Part
-from decentorth.problems.common.sparse_rows import Rows, SparseRows
+from decentorth.problems.common.sparse_rows import SparseRows, beside
 from decentorth.problems.common.with_term import LiftedLosses, Term, WithTerm
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
@@ -65,9 +65,8 @@ class _Residuals(LiftedLosses):
 
 def _with_length(a: Rows) -> Rows:
     """The samples, each with its length as a further entry."""
-    if isinstance(a, SparseRows):
-        return a.with_column(np.sqrt(a.row_squares()))
-    return np.column_stack((a, np.sqrt((a * a).sum(1))))
+    squares = a.row_squares() if isinstance(a, SparseRows) else (a * a).sum(1)
+    return beside(a, np.sqrt(squares)[:, None])
 
 
 class RobustPCA(WithTerm):
@@ -78,6 +77,7 @@ class RobustPCA(WithTerm):
     ----------
     A
         List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled.
+        Sparse matrices of SciPy stay sparse.
     rank
         The number r of components.
     delta
@@ -102,7 +102,7 @@ class RobustPCA(WithTerm):
 
     def __init__(
         self,
-        A: AgentArrays,
+        A: SparseOrArrays,
         rank: int,
         delta: float,
         mu: float = 0.0,

@@ -26,7 +26,7 @@ import numpy as np
 
 from decentorth.data import partition
 from decentorth.problems.base import Deferred, Loadable, Outline, stream
-from decentorth.problems.common.checks import AgentArrays, agent_weights, samples
+from decentorth.problems.common.checks import SparseOrArrays, agent_weights, samples
 from decentorth.problems.common.division import OneView, Part, SampleFile, even_counts
 from decentorth.problems.common.once import Once
 from decentorth.problems.common.pooled import symmetric_total, with_spectrum
@@ -94,7 +94,7 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
 
     def __init__(
         self,
-        A: AgentArrays,
+        A: SparseOrArrays,
         rank: int,
         *,
         subspace: Array | None = None,
