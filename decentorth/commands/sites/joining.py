@@ -82,7 +82,7 @@ class Joining:
 
 
 class Site(NamedTuple):
-    """What the folder of a site says."""
+    """The content of a site's folder."""
 
     identity: SiteIdentity
     run: str
@@ -210,7 +210,7 @@ def _value(words: list[str], flag: str) -> str | None:
 
 
 class _Plan(NamedTuple):
-    """What all sites have in common."""
+    """The plan that all sites have in common."""
 
     sites: str
     """The sites in words, with the fingerprints of their certificates."""
@@ -323,7 +323,7 @@ def _asked(code: str) -> str:
 
 
 def _shown(site: Site, configuration: Configuration, plan: _Plan) -> list[str]:
-    """Who takes part, and what leaves this site to whom."""
+    """The lines that say who takes part, and what leaves this site to whom."""
     given = configuration.run
     rows = len([*schedule(given.iterations, given.history_rows, given.record_every)])
     sends, each, total = _messages(configuration, site, rows)
@@ -349,7 +349,7 @@ def _shown(site: Site, configuration: Configuration, plan: _Plan) -> list[str]:
 
 
 def _messages(configuration: Configuration, site: Site, rows: int) -> tuple[str, str, str]:
-    """What goes to a neighbour in an iteration, its bytes, and those of the run, in words; without
+    """The quantities that go to a neighbour in an iteration, their bytes, and those of the run, in words; without
     bytes where the shape of a point follows from the data of all."""
     sends = Declared.of(configuration.algorithm).sends
     try:

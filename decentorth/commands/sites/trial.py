@@ -126,7 +126,7 @@ def _started(out: Path, name: str, iterations: int) -> subprocess.Popen[str]:
 
 
 def agreeing(site: subprocess.Popen[str]) -> str:
-    """What a site prints, whose question is answered with the code that it shows."""
+    """The output of a site, whose question is answered with the code that it shows."""
     lines: list[str] = []
     if site.stdout is None or site.stdin is None:
         return ""

@@ -37,7 +37,7 @@ _CONNECTING_SECONDS = 10
 _LONGEST = 300
 """The most characters of a neighbour's words that are printed."""
 OWN_SCREEN = "the reason is on its own screen"
-"""What the neighbours read of an error that is not of the transport."""
+"""The words that neighbours read of an error that is not of the transport."""
 
 
 class _Quiet(logging.Filter):
@@ -319,7 +319,7 @@ class NatsCarrier(Carrier):
             await asyncio.sleep(_BEAT_SECONDS)
 
     def _fail(self, error: SiteError) -> None:
-        """End all waiting, once; the neighbours are told when this site leaves."""
+        """End all waiting, once; the neighbours hear of it when this site leaves."""
         if self._over or self._failure:
             return
         self._failure = error
@@ -328,7 +328,7 @@ class NatsCarrier(Carrier):
 
 
 def _refusal(server: str, troubles: Sequence[Exception]) -> SiteError:
-    """What a connection that failed says to its user."""
+    """The error, in words for its user, of a connection that failed."""
     host = server.removeprefix("tls://")
     text = "; ".join(f"{one!r}" for one in troubles)
     for one in troubles:
@@ -344,7 +344,7 @@ def _refusal(server: str, troubles: Sequence[Exception]) -> SiteError:
                 )
     if "uthorization" in text:
         return SiteError(
-            f"the server at {host} has no site of this name: its nats.conf is of another run"
+            f"the server at {host} knows no site of this name: its nats.conf is of another run"
         )
     if "NoServers" in text or "Timeout" in text:
         return SiteLostError(

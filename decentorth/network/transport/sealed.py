@@ -242,12 +242,12 @@ class Seal:
         if number < due:
             raise SiteError(
                 f"message {number} from site {self.neighbour} came a second time: the server, or "
-                "somebody in it, repeats messages"
+                "an intruder there, repeats messages"
             )
         if number > due:
             raise SiteError(
-                f"message {due} from site {self.neighbour} is missing: the server, or somebody in "
-                "it, drops messages"
+                f"message {due} from site {self.neighbour} is missing: the server, or an "
+                "intruder there, drops messages"
             )
         self._received += 1
         return data
