@@ -46,7 +46,7 @@ authorization {{ users = [
 _README = """\
 This folder is for site {name} only. {name}.key is its key: keep it as you keep a password.
 
-1. Install:  pip install "decentorth[sites]"
+1. Install decentorth, and beside it:  pip install nats-py cryptography
 2. Try:      decentorth run --join {name} --check
 3. Run:      decentorth run --join {name} --data YOUR_TABLE.csv ...   (the same settings at all sites)
 

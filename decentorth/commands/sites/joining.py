@@ -13,7 +13,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,8 +33,8 @@ from ...process.printing import complain, say
 from ...protocols import Declared
 from ...running.checkpoint import FOLDER, kept
 from ...running.history import schedule
-from ...settings import Natural, Seconds
 from ..line.config import Command, Configuration
+from ..line.settings import Joining
 from ..line.shell import framed
 from ..run.execution import run
 from .folders import GRAPH, SITE
@@ -53,32 +53,6 @@ _CODE = 8
 """The characters of the code of a plan."""
 _MOST_APART = 300.0
 """The seconds by which a clock may differ without a note."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Joining:
-    """The flags of a site.
-
-    Parameters
-    ----------
-    join
-        The folder of the site, of decentorth sites make.
-    check
-        Meet the other sites, compare, and stop.
-    agree
-        The code of the plan that is agreed to, instead of typing it.
-    retries
-        After the loss of a neighbour or the server, meet again this many times, and continue from
-        the newest checkpoint that all sites have.
-    wait
-        The seconds in which the other sites must come (90, 30s, 10m, 4h).
-    """
-
-    join: str
-    check: bool = False
-    agree: str | None = None
-    retries: Natural = 0
-    wait: Seconds = 3600.0
 
 
 class Site(NamedTuple):
