@@ -40,6 +40,10 @@ COMMANDS = {
     ),
     "graph": ("topologies.command:command", "Measure or draw a graph and its mixing matrix."),
     "doctor": (f"{_LAB}.doctor.command:main", "Test this machine, and print remedies."),
+    "sites": (
+        f"{_AT}.sites.command:main",
+        "Make the folders of a run between institutions, or try one here.",
+    ),
     "new": (
         f"{_AT}.new.command:main",
         "Write a file for your own method or problem, and its test.",

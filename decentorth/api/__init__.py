@@ -46,14 +46,14 @@ def solve(arguments: Arguments[P]) -> Result:
         for caution in run.cautions:
             warnings.warn(caution, UserWarning, stacklevel=3)
     result = _solved(run, arguments)
-    if result.status == "diverged" and result.collective.rank == 0:
+    if result.status == "diverged" and result.collective.root:
         warnings.warn(result.message, RuntimeWarning, stacklevel=3)
     return result
 
 
 def _solved(run: Run, arguments: Arguments[Any]) -> Result:
     """The result of a run, with its progress shown where that is asked for."""
-    if not arguments.progress or run.collective.rank > 0:
+    if not arguments.progress or not run.collective.root:
         return run.solve(arguments)
     with row_progress(arguments.iterations) as recorder:
         return run.solve(replace(arguments, recorders=(*arguments.recorders, recorder)))

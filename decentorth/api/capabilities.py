@@ -203,6 +203,24 @@ def check_agents(network: Network, n_agents: int) -> None:
         raise ValueError(f"W is for {network.n_agents} agents, but the problem has {n_agents}")
 
 
+def check_sites(network: Network) -> None:
+    """Raise ValueError unless ranks that are sites can run on the network: one agent each, and sums
+    along its edges."""
+    sites = network.communicator.sites
+    if not sites:
+        return
+    if network.n_agents != len(sites):
+        raise ValueError(
+            f"W is for {network.n_agents} agents, and there are {len(sites)} sites: each is one "
+            "agent"
+        )
+    if network.directed or network.sequence is not None:
+        raise ValueError(
+            "sites add along the edges of their graph: give a W that is undirected and does not "
+            "change"
+        )
+
+
 def check_sums(name: str, network: Network, arrives: bool) -> None:
     """Raise ValueError unless agents can add exactly, for a method of one agent on several.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -335,22 +336,17 @@ class Result(FinishedRun):
 
     @cached_property
     def iterates_sha256(self) -> str:
-        """SHA-256 over the float64 bytes of x in agent order, on every rank; first asked for by all
-        ranks together."""
+        """SHA-256 over the float64 bytes of x in agent order, on every rank, or of a site's own x;
+        first asked for by all ranks together."""
         return self.collective.sha256(self.x)
 
     @cached_property
     def transport(self) -> Mapping[str, object]:
-        """The carrier of the messages, and how many crossed it over all ranks; first asked for by
-        all ranks together."""
-        network = self.network
-        counts = np.array([network.transport_messages, network.transport_bytes], dtype=np.float64)
-
-        def add(total: Array) -> None:
-            total += counts
-
-        total = self.collective.fold(2, add)
-        messages, size = total.astype(np.int64).tolist()
+        """The carrier of the messages, and how many crossed it over all ranks, or left this site;
+        first asked for by all ranks together."""
+        own = json.dumps([self.network.transport_messages, self.network.transport_bytes])
+        every = [json.loads(text) for text in self.collective.ours(own.encode())]
+        messages, size = map(sum, zip(*every, strict=True))
         return {**self.collective.communicator.describe(), "messages": messages, "bytes": size}
 
     def sent(self) -> list[Sent]:
@@ -402,7 +398,7 @@ class Result(FinishedRun):
         Raises
         ------
         ValueError
-            The network changes over time.
+            The network changes over time, or a site has its own point only.
         """
         from ..records.agents import draw_agents, weights_graph
 
@@ -411,6 +407,8 @@ class Result(FinishedRun):
         x, weights = self.gather(), None
         if x is None:
             return None
+        if len(x) < self.n_agents:
+            raise ValueError("a site has its own point only: there is nothing to compare it with")
         if not self.network.directed:
             weights = self.network.W
         return draw_agents(weights_graph(self.network.W), weights, x, quantity, self.labels)

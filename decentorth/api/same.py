@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from ..network.collective import check_same
 from ..network.transport.communicator import Communicator
 from ..problems import Deferred, Spread
-from ..running.checkpoint import Resumed, printed
+from ..running.checkpoint import Checkpoints, Resumed, printed
 
 OF_A_RANK = ("comm", "recorders", "callback", "progress")
 """The ranks themselves, and the arguments that only rank 0 uses: ranks may have others."""
@@ -29,7 +31,10 @@ def check_arguments(communicator: Communicator, arguments: Any, spec: type[Any])
     facts: dict[str, object] = {}
     for field in dataclasses.fields(spec):
         if field.name not in OF_A_RANK:
-            facts |= _facts(field.name, vars(arguments)[field.name])
+            value = vars(arguments)[field.name]
+            if communicator.sites:
+                value = _without_place(field.name, value)
+            facts |= _facts(field.name, value)
     check_facts(communicator, facts)
 
 
@@ -39,6 +44,22 @@ def check_facts(communicator: Communicator, facts: Mapping[str, object]) -> None
         return
     every = {name: hashlib.sha256(printed(fact).encode()) for name, fact in facts.items()}
     check_same(communicator, {name: one.digest() for name, one in every.items()})
+
+
+def _without_place(name: str, value: Any) -> Any:
+    """The value of an argument without the files and folders of the site."""
+    match value:
+        case Checkpoints():
+            return value.every, value.keep
+        case Deferred():
+            files = [setting for setting in value.given if setting.startswith("data")]
+            given = {name: one for name, one in value.given.items() if name not in files}
+            return value._replace(given=given)
+        case Resumed(path=Path() as path):
+            return path.name
+        case str() | os.PathLike() if name == "resume":
+            return "a checkpoint"
+    return value
 
 
 def _facts(name: str, value: Any) -> Iterator[tuple[str, object]]:

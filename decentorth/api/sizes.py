@@ -50,7 +50,7 @@ def check_points(problem: Problem[object], collective: AgentCollective, n_local:
 def _check(collective: AgentCollective, needed: float, what: str) -> None:
     """Compare the bytes that the ranks of a host take together with its free memory."""
     here = socket.gethostname()
-    every = collective.communicator.allgather_bytes(json.dumps([here, needed]).encode())
+    every = collective.ours(json.dumps([here, needed]).encode())
     on_host = sum([taken for host, taken in map(json.loads, every) if host == here])
     with collective.together():
         memory.require(needed, what, on_host=on_host)

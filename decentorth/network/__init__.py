@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from .halo import even_bounds as even_bounds
     from .network import Network as Network
     from .network import Placement as Placement
+    from .transport.along_edges import AlongEdges as AlongEdges
+    from .transport.along_edges import Carrier as Carrier
     from .transport.communicator import Communicator as Communicator
     from .transport.communicator import SerialCommunicator as SerialCommunicator
     from .transport.communicator import Shrinking as Shrinking

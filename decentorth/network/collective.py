@@ -53,7 +53,8 @@ class AgentCollective:
     ``bounds[q]:bounds[q + 1]``.
 
     Where a rank reads only the samples of its own agents, ``holders`` names all agents in words. An
-    error of one rank may quote its samples, so the others then read no more than whose it is.
+    error of one rank may quote its samples, so the others then read no more than whose it is. Ranks
+    that are sites keep their points, files and errors, and send to their neighbours only.
     """
 
     def __init__(
@@ -64,8 +65,8 @@ class AgentCollective:
         holders: Sequence[str] = (),
     ) -> None:
         self.communicator, self.bounds, self._along_edges = communicator, bounds, along_edges
-        self._holders = holders
-        self.rank, self.size = communicator.rank, communicator.size
+        self._holders = holders or [f"site {name}" for name in communicator.sites]
+        self.rank, self.size, self.root = communicator.rank, communicator.size, communicator.root
 
     @property
     def n_agents(self) -> int:
@@ -79,6 +80,11 @@ class AgentCollective:
 
     def fold(self, size: int, add: Callable[[Array], None]) -> Array:
         """Send the partial sum along the chain of ranks, and broadcast the result."""
+        if self.communicator.sites:
+            raise ValueError(
+                "this needs sums from rank to rank, and sites send to their neighbours only (with "
+                "cca and maxvar, give a ridge)"
+            )
         total = np.zeros(size)
         if self.rank > 0:
             self.communicator.receive(total, self.rank - 1)
@@ -125,9 +131,22 @@ class AgentCollective:
     def everyone(self, data: bytes) -> list[bytes]:
         return self.communicator.allgather_bytes(data)
 
+    @property
+    def streamed(self) -> int:
+        """The number of agents in the blocks of `stream`: all, or those of this site."""
+        if self.communicator.sites:
+            return self.own.stop - self.own.start
+        return self.n_agents
+
+    def ours(self, data: bytes) -> list[bytes]:
+        return [data] if self.communicator.sites else self.everyone(data)
+
     def decide(self, on_root: bool) -> bool:
         answer = np.array([float(on_root)])
-        self.communicator.bcast(answer)
+        if self.communicator.sites:
+            answer = self.communicator.max(answer)
+        else:
+            self.communicator.bcast(answer)
         return bool(answer[0])
 
     def same(self, what: str, digest: bytes) -> None:
@@ -160,16 +179,20 @@ class AgentCollective:
 
     def _holder(self, rank: int) -> str:
         """The sites of a rank in words."""
+        if self.communicator.sites:
+            return self._holders[rank]
         names = self._holders[self.bounds[rank] : self.bounds[rank + 1]]
         if len(names) > 3:
             return f"one of {names[0]} to {names[-1]}"
         return either(names)
 
     def stream(self, per_agent: Array) -> Iterator[Array]:
-        if self.rank > 0:
+        if not self.root:
             self.communicator.send(np.ascontiguousarray(per_agent), 0)
             return
         yield per_agent
+        if self.communicator.sites:
+            return
         for source in range(1, self.size):
             rows = int(self.bounds[source + 1] - self.bounds[source])
             block = np.empty((rows, *per_agent.shape[1:]))
@@ -177,16 +200,17 @@ class AgentCollective:
             yield block
 
     def gather(self, per_agent: Array) -> Array | None:
-        """``(n, ...)`` in agent order on rank 0, None on the other ranks."""
+        """``(n, ...)`` in agent order on rank 0, None on the other ranks; a site has its own."""
         blocks = list(self.stream(per_agent))
-        return np.concatenate(blocks) if self.rank == 0 else None
+        return np.concatenate(blocks) if self.root else None
 
     def sha256(self, per_agent: Array) -> str:
-        """Return the SHA-256 of the float64 values in agent order, on every rank."""
+        """Return the SHA-256 of the float64 values in agent order, on every rank; at a site that of
+        its own."""
         hashed = hashlib.sha256()
         for block in self.stream(per_agent):
             hashed.update(np.ascontiguousarray(block).tobytes())
-        return self.communicator.bcast_bytes(hashed.hexdigest().encode()).decode()
+        return self.ours(hashed.hexdigest().encode())[0].decode()
 
 
 class ReplicaCollective(AgentCollective):
@@ -197,11 +221,15 @@ class ReplicaCollective(AgentCollective):
         super().__init__(communicator, np.ones(communicator.size + 1, dtype=np.int64))
         self.bounds[0] = 0
 
+    @property
+    def own(self) -> slice:
+        return slice(0, int(self.root))
+
     def fold(self, size: int, add: Callable[[Array], None]) -> Array:
         total = np.zeros(size)
         add(total)
         return total
 
     def stream(self, per_agent: Array) -> Iterator[Array]:
-        if self.rank == 0:
+        if self.root:
             yield per_agent

@@ -469,6 +469,17 @@ class Network(Shown):
         agents get keys, in one sum that is counted."""
         self.masks = Masks(self.agents, self.n_agents, partial(self._add_up, use="public keys"))
 
+    def row_sums(self, *xs: Array) -> Array:
+        """The `column_sums` for a row of the history.
+
+        ``rounds`` and ``wait_seconds`` stay those of the iterations: the rounds number the losses
+        of a channel and the matrices of a changing network.
+        """
+        before = self.rounds, self.wait_seconds
+        total = self.column_sums(*xs, use="rows of the history")
+        self.rounds, self.wait_seconds = before
+        return total
+
     @cached_property
     def _tree(self) -> Tree:
         """The edges of a sum: those of a fixed undirected graph, otherwise a chain."""

@@ -120,6 +120,12 @@ class Collective(Protocol):
 
     rank: int
     size: int
+    root: bool
+    """True if this rank prints and writes files: rank 0, or a site for itself."""
+
+    @property
+    def streamed(self) -> int:
+        """The number of agents in the blocks of `stream`: all, or those of this site."""
 
     def fold(self, size: int, add: Callable[[Array], None]) -> Array:
         """The sum ``(size,)`` to which each rank in turn adds its agents' terms in agent order."""
@@ -145,10 +151,15 @@ class Collective(Protocol):
         """The largest of each of the values over all ranks; finite or infinite."""
 
     def decide(self, on_root: bool) -> bool:
-        """Return the decision of rank 0 on every rank, for decisions by its wall clock."""
+        """Return the decision of rank 0 on every rank, for decisions by its wall clock; True if any
+        site decides so."""
 
     def everyone(self, data: bytes) -> list[bytes]:
         """The bytes of all ranks in rank order, on every rank."""
+
+    def ours(self, data: bytes) -> list[bytes]:
+        """The bytes of the ranks that share this rank's files and screen, in rank order: of all
+        ranks, or of this site alone."""
 
     def same(self, what: str, digest: bytes) -> None:
         """Raise ValueError on every rank, naming the ranks that differ from rank 0, unless all pass
@@ -159,5 +170,5 @@ class Collective(Protocol):
         must not communicate."""
 
     def stream(self, per_agent: Array) -> Iterator[Array]:
-        """The blocks of all ranks in agent order on rank 0, nothing on the other ranks (they
-        send)."""
+        """The blocks of all ranks in agent order on rank 0, nothing on the other ranks (they send);
+        at a site its own block."""

@@ -288,15 +288,15 @@ class RunFolder:
 
 
 def write_final(
-    folder: RunFolder | None, n_agents: int, variables: Mapping[str, Array], collective: Collective
+    folder: RunFolder | None, variables: Mapping[str, Array], collective: Collective
 ) -> None:
     """Write ``final.npz`` from the ranks' parts, one rank's block in memory at a time; called by
-    every rank.
+    every rank. A site writes its own.
 
     Parameters
     ----------
     folder
-        The folder, on rank 0; None on the others, and if rank 0 writes nothing.
+        The folder, on rank 0 or a site; None on the others, and if rank 0 writes nothing.
     variables
         Arrays ``(n_local, ...)`` by name, the same names in the same order on every rank.
 
@@ -311,7 +311,7 @@ def write_final(
             with replacing(folder.path / FINAL) as file, zipfile.ZipFile(file, "w") as archive:
                 for name, array in variables.items():
                     header = {"descr": "<f8", "fortran_order": False}
-                    header["shape"] = (n_agents, *array.shape[1:])
+                    header["shape"] = (collective.streamed, *array.shape[1:])
                     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                         np.lib.format.write_array_header_1_0(member, header)
                         for block in blocks[name]:
@@ -354,14 +354,14 @@ def save(
     config = "".join(["# saved from Python\n", *lines])
     made = None
     with collective.together():
-        if collective.rank == 0:
+        if collective.root:
             if (Path(folder) / SUMMARY).exists() and not overwrite:
                 raise ValueError(
                     f"{folder} already holds a run: choose another folder, or give overwrite=True"
                 )
             made = RunFolder(folder, config, overwrite=overwrite, lock=hold(folder))
     with collective.together():
-        write_final(made, summary["agents"], variables, collective)
+        write_final(made, variables, collective)
         if made is not None:
             made.history(rows).close()
             made.write_summary(summary)

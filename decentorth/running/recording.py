@@ -61,7 +61,7 @@ class Recording:
             parts.problem, state, parts.counted is not None
         )
         self._metrics = (own, *options.metrics)
-        self._recorders = options.recorders if parts.collective.rank == 0 else ()
+        self._recorders = options.recorders if parts.collective.root else ()
         self.row: Row | None = None
         self._first: Row | None = None
         self._size = parts.size

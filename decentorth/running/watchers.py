@@ -76,7 +76,7 @@ class TimeLimits:
 
     def __init__(self, stopping: Rule | None, collective: Collective, clock: Clock, k: int) -> None:
         self._limits = [*sorted(rule.end for rule in rules_of(Time, stopping)), math.inf]
-        self._clock, self._root, self._alone = clock, collective.rank == 0, collective.size == 1
+        self._clock, self._root, self._alone = clock, collective.root, collective.size == 1
         self._looks = SharedLooks(collective, k, clock.iterating)
         self._reached, self.wanted = 0, -1
 

@@ -90,6 +90,11 @@ LAYERS = {
         "protocols process",
         "numpy mpi4py",
     ),
+    "sites": Layer(
+        ("decentorth.network.transport.sealed", "decentorth.network.transport.nats_carrier"),
+        "network",
+        "nats cryptography",
+    ),
     "running": Layer(
         ("decentorth.running", "decentorth.stopping"),
         "process protocols settings display text numerics version",
@@ -128,8 +133,8 @@ LAYERS = {
     "commands": Layer(
         ("decentorth.commands", "decentorth.run", "decentorth.__main__"),
         "authoring version settings display text files memory process protocols numerics "
-        "topologies data problems algorithms sets network running records registry api",
-        "numpy scipy networkx yaml rich matplotlib pandas threadpoolctl",
+        "topologies data problems algorithms sets network sites running records registry api",
+        "numpy scipy networkx yaml rich matplotlib pandas threadpoolctl cryptography",
     ),
     "laboratory": Layer(
         (

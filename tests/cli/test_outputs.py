@@ -606,7 +606,7 @@ def written_on_ranks(
         blocks = {name: array[own] for name, array in arrays.items()}
         collective = AgentCollective(communicator, np.array(bounds))
         try:
-            write_final(None if communicator.rank else folder, bounds[-1], blocks, collective)
+            write_final(None if communicator.rank else folder, blocks, collective)
         except OSError as error:
             return str(error)
         return ""

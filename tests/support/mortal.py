@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from tests.support.mpi import HUNG
-from tests.support.threads import RankFailedError, ThreadCommunicator, _Letter, _Post
+from tests.support.threads import Letters, RankFailedError, ThreadCommunicator, _Letter
 
 T = TypeVar("T")
 
@@ -16,7 +16,7 @@ class DeadError(BaseException):
     """This rank is no more."""
 
 
-class _Generation(_Post):
+class _Generation(Letters):
     """The mailboxes of those who are alive at a time; who dies closes them for all."""
 
     def __init__(self, alive: tuple[int, ...]) -> None:
@@ -80,7 +80,7 @@ class MortalCommunicator(ThreadCommunicator):
 
 
 class _Counting:
-    def __init__(self, post: _Post, put: Callable[[int, int, str, Any], _Letter]) -> None:
+    def __init__(self, post: Letters, put: Callable[[int, int, str, Any], _Letter]) -> None:
         self.put, self.take, self.delivered = put, post.take, post.delivered
 
 

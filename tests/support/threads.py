@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from decentorth.network import Communicator
 from decentorth.protocols import Array
 from tests.support.mpi import HUNG
 
@@ -32,7 +33,7 @@ class _Letter:
         self.taken = False
 
 
-class _Post:
+class Letters:
     """Mailboxes for each (source, target, kind of message)."""
 
     def __init__(self) -> None:
@@ -82,7 +83,7 @@ class _Exchange:
     def __init__(
         self,
         rank: int,
-        post: _Post,
+        post: Letters,
         sends: Sequence[tuple[int, Array]],
         receives: Sequence[tuple[int, Array]],
     ) -> None:
@@ -108,10 +109,10 @@ def _copy(buffer: Array, sent: Array) -> None:
     buffer.reshape(-1)[:] = sent.reshape(-1)
 
 
-class ThreadCommunicator:
+class ThreadCommunicator(Communicator):
     """One rank of several, each in its thread."""
 
-    def __init__(self, rank: int, size: int, post: _Post) -> None:
+    def __init__(self, rank: int, size: int, post: Letters) -> None:
         self.rank, self.size, self._post = rank, size, post
 
     def exchange(
@@ -161,13 +162,18 @@ def on_ranks(size: int, work: Callable[[ThreadCommunicator], T]) -> list[T]:
 
     Raises the exception of the first rank that failed by itself.
     """
-    post = _Post()
+    return on_threads(size, lambda rank, post: work(ThreadCommunicator(rank, size, post)))
+
+
+def on_threads(size: int, work: Callable[[int, Letters], T]) -> list[T]:
+    """What ``work(rank, letters)`` returns on each rank, as `on_ranks`."""
+    post = Letters()
     results: dict[int, T] = {}
     failures: dict[int, BaseException] = {}
 
     def rank(number: int) -> None:
         try:
-            results[number] = work(ThreadCommunicator(number, size, post))
+            results[number] = work(number, post)
         except BaseException as error:
             failures[number] = error
             post.fail()

@@ -8,7 +8,7 @@ import copy
 import hashlib
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -90,6 +90,7 @@ class Run(Shown):
         if arguments.secure:
             self.network.mask_sums()
         capabilities.check_agents(self.network, arguments.problem.n_agents)
+        capabilities.check_sites(self.network)
         self.numbers: Index = np.arange(self.network.n_agents)
         self.losses: tuple[Loss, ...] = ()
         self.about: Mapping[str, object] = {}
@@ -125,6 +126,8 @@ class Run(Shown):
     def _collective(self) -> AgentCollective:
         """The sums over all agents, for metrics and files."""
         network = self.network
+        if network.communicator.sites:
+            return self._along_edges(network.column_sums)
         return AgentCollective(
             network.communicator, network.bounds, network.column_sums, holders=self._holders
         )
@@ -244,15 +247,16 @@ class Run(Shown):
 
     @property
     def _private(self) -> bool:
-        """True for samples of sites."""
+        """True for samples of sites, and for ranks that are sites."""
         problem: object = self.arguments.problem
-        return isinstance(problem, Deferred) and problem.private
+        at_sites = bool(self.network.communicator.sites)
+        return at_sites or (isinstance(problem, Deferred) and problem.private)
 
     def _pool(self) -> AgentCollective:
         """The sums over all agents with which the problem is built: of the samples of sites along
         the edges of the network, counted."""
         if self._private:
-            return TreeCollective(self.network, self.network.column_sums, self._holders)
+            return self._along_edges(self.network.column_sums)
         return self.collective
 
     def _check_problem(self, problem: Problem[object]) -> None:
@@ -314,9 +318,11 @@ class Run(Shown):
         """The sums with which rows of samples of sites are made, counted."""
         if not self._private:
             return None
-        return TreeCollective(
-            self.network, partial(self.network.column_sums, use="rows of the history")
-        )
+        return self._along_edges(self.network.row_sums)
+
+    def _along_edges(self, add: Callable[..., Array]) -> TreeCollective:
+        """Sums along the edges of the network, counted."""
+        return TreeCollective(self.network, add, self._holders)
 
     def _stepper(self, method: Method) -> object:
         """The method as the iterations run it."""

@@ -40,7 +40,7 @@ class Unreliable(Run):
 
     def _check_method(self) -> None:
         network: Any = self.network
-        warns = network.communicator.rank == 0
+        warns = network.communicator.root
         networks.check_method(self.method, self._channel, warns)
         if warns and Declared.of(self.algorithm).mixes:
             for caution in network.cautions:

@@ -18,10 +18,10 @@ from ... import registry
 from ...api.automatic import Choice
 from ...protocols import Declared
 from ...running.checkpoint import FOLDER, newest_notes
-from ...settings import settings
+from ...settings import Setting, settings
 from .flags import load
 from .form import Form, Groups, Saved, Texts, config_bytes, early_flag
-from .settings import CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, TOLERANCES, RunSettings
+from .settings import CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, TOLERANCES, Joining, RunSettings
 
 EXPERIMENT = ("problem", "algorithm", "start", *(name for name in NETWORK if name != "placement"))
 """The own settings of a run that make another experiment of it, as all of its problem and its
@@ -141,6 +141,9 @@ class Command(Form[Configuration]):
         if self.published:
             given = {**published, **given}
         return given, by_flag
+
+    def _help_groups(self) -> dict[str, dict[str, Setting]]:
+        return {**super()._help_groups(), "Sites": dict(settings(Joining))}
 
     def resolve(self) -> Configuration:
         given, by_flag = self.given()

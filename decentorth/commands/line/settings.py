@@ -311,3 +311,29 @@ class RunSettings(CaseSettings, Place, Limits):
             return None
         correction = self.tracker_correction
         return network.Channel(*self.channel, repair=self.repair, correction=correction)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joining:
+    """The flags of a site that takes part in a run (docs/sites.md).
+
+    Parameters
+    ----------
+    join
+        The folder of the site, of decentorth sites make.
+    check
+        Meet the other sites, compare, and stop.
+    agree
+        The code of the plan that is agreed to, instead of typing it.
+    retries
+        After the loss of a neighbour or the server, meet again this many times, and continue from
+        the newest checkpoint that all sites have.
+    wait
+        The seconds in which the other sites must come (90, 30s, 10m, 4h).
+    """
+
+    join: str
+    check: bool = False
+    agree: str | None = None
+    retries: Natural = 0
+    wait: Seconds = 3600.0

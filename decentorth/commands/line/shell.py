@@ -210,31 +210,43 @@ def read_configuration(form: type[Form[C]], words: Sequence[str], communicator: 
 
 
 def by_root(communicator: Communicator, work: Callable[[], T]) -> T | None:
-    """The result of ``work`` on rank 0, None on the others; all raise its error."""
+    """The result of ``work`` on rank 0, None on the others, and at each site; all raise its
+    error."""
 
     def on_root() -> T | None:
-        if communicator.rank > 0:
-            return None
-        return work()
+        return work() if communicator.root else None
 
     return together(communicator, on_root)
 
 
 def together(communicator: Communicator, work: Callable[[], T]) -> T:
     """The result of ``work``, which must not communicate; if it fails on one rank, all raise the
-    first failing rank's error."""
+    first failing rank's error. Other sites read only whose it is."""
     message = ""
     try:
         result = work()
     except REFUSALS as error:
         log.debug("where it was refused", exc_info=True)
         message = one_line(error)
+    if communicator.sites:
+        _check_sites(communicator, message)
+        return result
     for rank, text in enumerate(communicator.allgather_bytes(message.encode())):
         if text and rank > 0:
             raise InputError(f"on rank {rank}: {text.decode()}")
         if text:
             raise InputError(text.decode())
     return result
+
+
+def _check_sites(communicator: Communicator, message: str) -> None:
+    """Raise this site's error, or say which other site has one."""
+    every = communicator.allgather_bytes(b"failed" * bool(message))
+    if message:
+        raise InputError(message)
+    for site, failed in zip(communicator.sites, every, strict=True):
+        if failed:
+            raise InputError(f"site {site} cannot continue: the reason is on its own screen")
 
 
 def one_line(error: Exception) -> str:

@@ -137,8 +137,10 @@ def share(
 ) -> Wiring:
     """Return the wiring of rank 0 on every rank; the other ranks pass None.
 
-    Each rank makes a sequence again from its name.
+    Each rank makes a sequence again from its name. A site keeps its own, whose words name its files.
     """
+    if communicator.sites and wiring is not None:
+        return wiring
     parts = [b"", b"", b"", b"", b""]
     if wiring is not None:
         parts = _parts(wiring)

@@ -13,10 +13,12 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from topologies.flags import InputError, arguments
+
 from ...network.transport.communicator import Communicator
 from ...process.printing import say
 from ..line.config import Command
-from ..line.shell import read_configuration, serve
+from ..line.shell import alone, read_configuration, serve
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -31,7 +33,19 @@ def main(tokens: Sequence[str] | None = None) -> int:
     if tokens is None and sys.platform != "win32":
         # it asks for a checkpoint, and nothing happens where none can be written
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    return serve(tokens, Command, _run, name="decentorth")
+    words = arguments(tokens)
+    if any(word.partition("=")[0] == "--join" for word in words):
+        return alone(words, _join, name="decentorth")
+    return serve(words, Command, _run, name="decentorth")
+
+
+def _join(words: list[str]) -> int:
+    """Take part in a run of sites."""
+    try:
+        from ..sites.joining import main as join
+    except ImportError as error:
+        raise InputError(f"--join needs {error.name}: pip install nats-py cryptography") from None
+    return join(words)
 
 
 def _run(words: Sequence[str], communicator: Communicator) -> int:

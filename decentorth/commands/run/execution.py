@@ -55,7 +55,7 @@ RUNAWAY, NOT_CONVERGED, TERMINATED = 3, 4, 143
 
 def run(words: Sequence[str], configuration: Configuration, communicator: Communicator) -> int:
     """Do what the configuration says, on every rank; the exit code."""
-    settings, root = configuration.run, communicator.rank == 0
+    settings, root = configuration.run, communicator.root
     communicator.watch(patience("rank_timeout", settings.rank_timeout), math.inf)
     together(communicator, lambda: _check_early(settings, communicator))
     sized = settings.dry_run and not settings.check_gradient
@@ -104,7 +104,7 @@ def _check_early(settings: RunSettings, communicator: Communicator) -> None:
                 f"with --spread-samples {ranks} or more"
             )
         even_bounds(settings.agents, ranks)
-    if communicator.rank > 0:
+    if not communicator.root:
         return
     if settings.out is not None and not settings.dry_run:
         if not (settings.overwrite or settings.continues):
@@ -137,7 +137,7 @@ class Execution:
         if self.settings.resume is not None:
             lines += self._resume(self.settings.resume)
         by_root(communicator, lambda: output.open(self.resumed))
-        say("\n".join(lines), communicator.rank == 0 and not self.settings.quiet)
+        say("\n".join(lines), communicator.root and not self.settings.quiet)
         try:
             return self._solve()
         except KeyboardInterrupt:
@@ -155,7 +155,7 @@ class Execution:
         communicator, settings = self.run.collective.communicator, self.settings
         if settings.continues:
             by_root(communicator, self.output.hold)
-        prints = communicator.rank == 0 and not settings.quiet
+        prints = communicator.root and not settings.quiet
         with _refusing((CheckpointError,)), SettingUp(prints):
             self.resumed = resumed = self.run.resume(path)
         if resumed.state.k > settings.iterations:
@@ -183,7 +183,7 @@ class Execution:
                 summary, code = self._concluded(result, checkpoints)
             troubles = (*(recorder.trouble for recorder in recorders), result.unwritten)
             failures = list(filter(None, troubles))
-            if result.collective.decide(bool(failures)):
+            if any(result.collective.ours(b"failed" * bool(failures))):
                 output.restate({**summary, "failures": failures})
                 return FAULT
         return code
@@ -206,7 +206,7 @@ class Execution:
         given, run, output = self.settings, self.run, self.output
         with contextlib.ExitStack() as stack:
             output.begin(stack)
-            if run.collective.rank == 0 and self.resumed is not None:
+            if run.collective.root and self.resumed is not None:
                 for row, one in product(self.resumed.history.rows, recorders):
                     one.record(row)
             metrics: list[Metric] = [steps]

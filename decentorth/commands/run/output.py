@@ -123,7 +123,7 @@ class RunOutput:
         Returns True, on every rank, if they are in the run folder.
         """
         troubles = []
-        while result.collective.decide(bool(trouble := self._write(result, summary))):
+        while any(result.collective.ours((trouble := self._write(result, summary)).encode())):
             troubles.append(trouble)
             if self.folder is not None:
                 self.folder = next(self._places, None)
@@ -141,7 +141,7 @@ class RunOutput:
             folder = None
         try:
             arrays = variables(result.problem, result.x)
-            write_final(folder, result.problem.n_agents, arrays, result.collective)
+            write_final(folder, arrays, result.collective)
             if folder is not None and self._history is not None:
                 self._history.finish(folder.path / HISTORY)
                 folder.write_summary(summary)

@@ -47,6 +47,12 @@ class Agents(Run):
         """Give the network its channel: messages before the agents' first activation are
         reliable."""
         network: Any = self.network
+        communicator = network.communicator
+        if communicator.size > 1 and not communicator.posts:
+            raise ValueError(
+                "agents that do not wait for each other need ranks of MPI, or one process, and "
+                f"this is {communicator.describe()['kind']}: take drfgt"
+            )
         if self.arguments.faults is not None:
             self.algorithm.check_channel(self.arguments.faults)
             network.channel = self.arguments.faults

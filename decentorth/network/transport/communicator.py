@@ -12,6 +12,8 @@ from ...protocols import Array
 
 Links: TypeAlias = Sequence[tuple[int, Array]]
 """Ranks, and the buffers that go to them or come from them."""
+PostLinks: TypeAlias = Sequence[tuple[int, int]]
+"""Ranks, and the tags of links to them or from them."""
 Exchange = Callable[[], None]
 """A repeated exchange of the same buffers: it receives and sends, and returns when both are
 complete."""
@@ -19,10 +21,25 @@ complete."""
 
 @runtime_checkable
 class Communicator(Protocol):
-    """A group of processes. All calls but ``send`` and ``receive`` are collective."""
+    """A group of processes. All calls but ``send`` and ``receive`` are collective.
+
+    A transport of your own derives from it, and inherits what has a value here.
+    """
 
     rank: int
     size: int
+    failures: tuple[type[Exception], ...] = ()
+    """The errors of calls after the loss of a rank that is survived."""
+    posts: bool = False
+    """True if the ranks can `post`."""
+    sites: tuple[str, ...] = ()
+    """The names of the ranks if they are sites: each speaks to its neighbours only, and prints and
+    writes for itself. Empty for the ranks of one job."""
+
+    @property
+    def root(self) -> bool:
+        """True if this process prints and writes files: on rank 0, and at every site."""
+        return self.rank == 0 or bool(self.sites)
 
     def exchange(self, sends: Links, receives: Links) -> Exchange:
         """Plan an exchange of (rank, buffer) pairs that will be repeated."""
@@ -43,6 +60,11 @@ class Communicator(Protocol):
     def max(self, values: Array) -> Array:
         """The elementwise maximum over ranks, of finite numbers or infinities."""
 
+    def post(self, sends: PostLinks, receives: PostLinks, width: int) -> Any:
+        """Open links of (rank, tag) pairs for messages of ``width`` int64 words, none of which
+        waits for its receiver."""
+        raise ValueError(f"{self.describe()['kind']} waits for every message")
+
     def watch(self, silence: float, computing: float) -> None:
         """Start the watchdog: end the job when a rank is silent for ``silence`` seconds or computes
         alone for ``computing``."""
@@ -56,7 +78,6 @@ class Shrinking(Communicator, Protocol):
     """A group whose calls raise one of ``failures`` when a member is lost; the other members then
     continue as a smaller group."""
 
-    failures: tuple[type[Exception], ...]
     alive: tuple[int, ...]
     """The ranks that the members had at the start."""
 
@@ -67,7 +88,11 @@ class Shrinking(Communicator, Protocol):
         """The communicator of the remaining members, in their order."""
 
 
-class SerialCommunicator:
+_CALLS = [name for name in {**vars(Communicator), "rank": 0, "size": 0} if name[0] != "_"]
+"""The names of what a communicator has."""
+
+
+class SerialCommunicator(Communicator):
     """The communicator of a single process."""
 
     rank = 0
@@ -110,6 +135,8 @@ def surviving(comm: Any = None) -> Communicator:
     communicator: Any = connect(comm)
     if communicator.size == 1 or isinstance(communicator, Shrinking):
         return communicator
+    if (kind := communicator.describe()["kind"]) != "MPI":
+        raise ValueError(f"{kind} cannot continue without lost ranks: leave on_rank_loss out")
     from .ulfm import surviving
 
     return surviving(communicator)
@@ -145,6 +172,12 @@ def connect(comm: Any = None, waiting: float = RANK_TIMEOUT) -> Communicator:
             )
         case Communicator():
             return comm
+        case object(exchange=_, allgather_bytes=_):
+            lacking = sorted({*_CALLS} - {*dir(comm)})
+            raise TypeError(
+                f"comm is no communicator, as it lacks {', '.join(lacking)}: derive "
+                f"{type(comm).__name__} from decentorth.network.Communicator"
+            )
     from .mpi import mpi_communicator
 
     return mpi_communicator(comm, waiting)

@@ -185,7 +185,8 @@ class MpiCommunicator:
     with other traffic."""
 
     failures: tuple[type[Exception], ...] = ()
-    """The errors of calls after the loss of a rank that is survived."""
+    posts = True
+    sites: tuple[str, ...] = ()
 
     def __init__(self, comm: MPI.Intracomm, waiting: float = RANK_TIMEOUT) -> None:
         self._open(_duplicate(comm, waiting))
@@ -204,6 +205,12 @@ class MpiCommunicator:
 
     def _new_watch(self) -> Watch:
         return Watch(self.rank, self.size, self.allgather_bytes, _pulse, MPI.Is_finalized)
+
+    @property
+    def root(self) -> bool:
+        """True on the rank that prints and writes files."""
+        root: bool = self.rank == 0
+        return root
 
     def wait(self, requests: Sequence[MPI.Request]) -> None:
         """Return when all requests are complete; RuntimeError if they do not complete and a rank

@@ -27,7 +27,7 @@ class SurvivingCommunicator(MpiCommunicator):
     """An `MpiCommunicator` whose calls raise one of ``failures`` when a rank is lost, and which can
     then be made smaller."""
 
-    failures = (MPI.Exception,)
+    failures: tuple[type[Exception], ...] = (MPI.Exception,)
 
     def __init__(self, comm: MPI.Intracomm, first: MPI.Group | None = None) -> None:
         if first is None:

@@ -184,7 +184,7 @@ def write(
     collective call.
 
     Each rank gives its rows, none of an agent that another rank writes; rank 0 gives all arrays and
-    the facts.
+    the facts. A site writes a checkpoint of its own, with its rows alone.
 
     Raises
     ------
@@ -203,22 +203,22 @@ def write(
                 name: Stored(array.dtype.str, (total, *array.shape[1:]), [])
                 for name, (array, _, total) in own.items()
             }
-            if collective.rank == 0:
+            if collective.root:
                 root.mkdir(parents=True, exist_ok=True)
                 _sweep(root)
                 _make(part, described)
         with collective.together():
             sums = _fill(part, own)
-        everyone = [json.loads(text) for text in collective.everyone(json.dumps(sums).encode())]
+        everyone = [json.loads(text) for text in collective.ours(json.dumps(sums).encode())]
         with collective.together():
-            if collective.rank == 0:
+            if collective.root:
                 for name, stored in described.items():
                     stored.rows.extend(piece for one in everyone for piece in one.get(name, ()))
                 listed = {name: stored._asdict() for name, stored in described.items()}
                 _finish(part, {**facts, "arrays": listed})
                 _take_place(part, path, keep)
     except (OSError, ValueError, TypeError) as error:
-        if collective.rank == 0:
+        if collective.root:
             shutil.rmtree(part, ignore_errors=True)
         last = [f"the last good one is {newest}" for newest in kept(root)[:1]]
         reason = f"cannot write the checkpoint of iteration {int(path.name)}: {words(error)}"
@@ -384,15 +384,15 @@ def counted(value: object) -> bool:
 
 
 def read_manifest(path: Path, collective: Collective) -> Manifest:
-    """The manifest of a checkpoint, read by rank 0 for every rank; a `DamagedError` on every rank
-    if that cannot be done."""
+    """The manifest of a checkpoint, read by rank 0 for every rank and by a site for itself; a
+    `DamagedError` on every rank if that cannot be done."""
 
     def first() -> bytes:
-        if collective.rank > 0:
+        if not collective.root:
             return b""
         return limited(path / MANIFEST, MANIFEST_BYTES)
 
-    whole = collective.everyone(on_all(collective, first, DamagedError))[0]
+    whole = collective.ours(on_all(collective, first, DamagedError))[0]
     return on_all(collective, lambda: parsed(path, whole), DamagedError)
 
 

@@ -6,7 +6,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -80,9 +80,9 @@ def resume(given: str | os.PathLike[str], start: Start, collective: Collective) 
     files.CheckpointError
         There is no checkpoint, all are damaged, or it is of another run; raised on every rank.
     """
-    listed = files.on_all(collective, lambda: collective.rank == 0 and files.found(given))
-    listing = collective.everyone(json.dumps(listed, default=str).encode())[0]
-    paths = [Path(path) for path in json.loads(listing)]
+    listed = files.on_all(collective, lambda: collective.root and files.found(given))
+    listing = collective.ours(json.dumps(listed, default=str).encode())[0]
+    paths = in_common([Path(path) for path in json.loads(listing)], collective)
     damage: list[str] = []
     for path in paths:
         if damage:
@@ -94,6 +94,16 @@ def resume(given: str | os.PathLike[str], start: Start, collective: Collective) 
     others = [str(path) for path in files.kept(paths[0].parent) if path not in paths]
     also = [f"there is also {', '.join(others)}"] * bool(others)
     raise files.CheckpointError(f"cannot resume: {'; '.join(damage + also)}")
+
+
+def in_common(paths: Sequence[Path], collective: Collective) -> list[Path]:
+    """The checkpoints of whose iterations every site has one; a CheckpointError without any."""
+    names = [path.name for path in paths]
+    every = [{*json.loads(one)} for one in collective.everyone(json.dumps(names).encode())]
+    shared = set.intersection(*every)
+    if not shared:
+        raise files.CheckpointError("cannot resume: the sites have no checkpoint in common")
+    return [path for path in paths if path.name in shared]
 
 
 def newest_notes(given: str | os.PathLike[str]) -> tuple[files.Json, int]:
@@ -147,9 +157,12 @@ def _unusable(path: Path, words: object) -> files.CheckpointError:
 
 def _refuse(collective: Collective, path: Path, difference: str | None) -> None:
     """Raise on every rank if any has found a difference."""
-    for text in collective.everyone((difference or "").encode()):
-        if text:
-            raise files.CheckpointError(f"{path} is of another run: {text.decode()}")
+
+    def check() -> None:
+        if difference:
+            raise ValueError(f"{path} is of another run: {difference}")
+
+    files.on_all(collective, check)
 
 
 def _facts(manifest: files.Manifest) -> Resumed:
@@ -308,5 +321,5 @@ def _history(manifest: files.Manifest, read: Arrays) -> History:
 
 
 def _warn(collective: Collective, words: str) -> None:
-    if collective.rank == 0:
+    if collective.root:
         log.warning("%s", words)

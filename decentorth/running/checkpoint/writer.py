@@ -128,7 +128,7 @@ class SharedLooks:
         """
         made, now = k - self._k, self._clock()
         ahead = int(min(max(1.0, made * seconds / max(now - self.looked_at, 1e-9)), 4.0 * made))
-        proposed = ahead * (self._collective.rank == 0)
+        proposed = ahead * (self._collective.root)
         own = np.array([*values, proposed], dtype=np.float64)
         found: list[float] = self._collective.largest(own).tolist()
         self._k, self.looked_at, self.next = k, now, k + int(found.pop())
@@ -197,7 +197,7 @@ class CheckpointWriter:
         if start is not None and start.parent.resolve() == self._root.resolve():
             self._last = start
         fresh = resumed is None or (start is not None and self._last is None)
-        fresh &= collective.rank == 0
+        fresh &= collective.root
         others = files.on_all(collective, lambda: fresh and files.kept(self._root))
         if collective.decide(bool(others)):
             raise files.CheckpointError(
@@ -226,7 +226,7 @@ class CheckpointWriter:
         The same on every rank: a signal to any rank counts, and rank 0's clock.
         """
         k, signals = snapshot.state.k, self.signals.take()
-        late = self._collective.rank == 0 and time.monotonic() - self._written_at >= self._seconds
+        late = self._collective.root and time.monotonic() - self._written_at >= self._seconds
         ending = max(signals & ENDINGS, default=0)
         ends, due = self._looks.largest(k, [ending, bool(signals & REQUESTS) or late])
         self.next = min(max(self._looks.next, k + 1), k - k % self._iterations + self._iterations)
@@ -251,7 +251,7 @@ class CheckpointWriter:
             elif good is not None and (self._last is None or int(self._last.name) < good.state.k):
                 self._write(good)
         except files.CheckpointError as error:
-            if self._collective.rank == 0:
+            if self._collective.root:
                 log.warning("%s", error)
             return str(error)
         return ""
@@ -273,7 +273,7 @@ class CheckpointWriter:
                 name: files.Rows(array[:number], first, total) for name, array in arrays.items()
             }
             facts: dict[str, object] = {}
-            if self._collective.rank == 0:
+            if self._collective.root:
                 common, facts = self._common(snapshot, numbers)
                 rows |= {name: files.Rows(array, 0, len(array)) for name, array in common.items()}
             path = self._root / f"{k:09d}"

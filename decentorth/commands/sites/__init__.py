@@ -1,0 +1,1 @@
+"""Runs between institutions: folders to hand over, joining a run, and a trial on this machine."""

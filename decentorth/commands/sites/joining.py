@@ -1,0 +1,352 @@
+"""``decentorth run --join FOLDER``: a site takes part in a run with others.
+
+It meets its neighbours, compares hashes of the settings and the columns with all sites, shows what
+will leave, and asks. Only then it runs, as ``decentorth run`` does on ranks.
+
+Exit codes: those of ``decentorth run``, and 75 if a neighbour or the server is lost (try again).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from topologies.flags import InputError, take
+
+from ..._version import __version__
+from ...api import iterate
+from ...data.files import extension
+from ...data.sites import SiteTable
+from ...display import size
+from ...network import AlongEdges
+from ...network.transport.nats_carrier import NatsCarrier
+from ...network.transport.sealed import SiteError, SiteIdentity, SiteLostError, fingerprint
+from ...process.printing import complain, say
+from ...protocols import Declared
+from ...running.checkpoint import FOLDER, kept
+from ...running.history import schedule
+from ..line.config import Command, Configuration
+from ..line.settings import Joining
+from ..line.shell import framed
+from ..run.execution import run
+from .folders import GRAPH, SITE
+
+TRY_AGAIN = 75
+"""The exit code of a run that lost a neighbour or the server."""
+OWN = (
+    *("data", "data_y", "topology", "out", "overwrite", "resume", "config", "plot", "quiet"),
+    *("record", "checkpoint_every", "keep_checkpoints"),
+)
+"""Settings that are a site's own affair."""
+_REFUSED = ("--topology", "--agents", "--weights-file", "--spread-samples", "--resume")
+"""Flags of what the folder of the site says."""
+_REFUSALS = (InputError, SiteError)
+_CODE = 8
+"""The characters of the code of a plan."""
+_MOST_APART = 300.0
+"""The seconds by which a clock may differ without a note."""
+
+
+class Site(NamedTuple):
+    """The content of a site's folder."""
+
+    identity: SiteIdentity
+    run: str
+    server: str
+    names: list[str]
+    edges: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, folder: Path) -> Site:
+        """Read the folder; a SiteError if it is none."""
+        try:
+            about = json.loads((folder / SITE).read_text(encoding="utf-8"))
+            edges = [(int(i), int(j)) for i, j in about["edges"]]
+            names = [str(name) for name in about["names"]]
+            identity = SiteIdentity(folder, str(about["site"]))
+            site = cls(identity, str(about["run"]), str(about["server"]), names, edges)
+            names.index(identity.name)
+        except OSError as error:
+            raise SiteError(f"{folder} is no folder of a site ({error.strerror})") from None
+        except (ValueError, KeyError, TypeError):
+            raise SiteError(
+                f"{folder / SITE} is damaged: ask for the folder of the site again"
+            ) from None
+        return site
+
+    @property
+    def rank(self) -> int:
+        """The number of this site."""
+        return self.names.index(self.identity.name)
+
+    @property
+    def near(self) -> list[int]:
+        """The ranks of the neighbours."""
+        return sorted({j for edge in self.edges if self.rank in edge for j in edge} - {self.rank})
+
+
+def main(words: Sequence[str]) -> int:
+    """Take part in a run; the exit code."""
+    return framed(lambda: _attempts(words), "decentorth", _REFUSALS, together=False)
+
+
+def _attempts(words: Sequence[str]) -> int:
+    """Join, and again after a loss as often as `Joining.retries` says."""
+    given, rest = take(Joining, words)
+    folder = Path(given.join)
+    for flag in _REFUSED:
+        if any(word == flag or word.startswith(f"{flag}=") for word in rest):
+            raise InputError(f"{flag} is not for a run with --join, whose folder says it")
+    attempt = 0
+    while True:
+        try:
+            return _joined(given, rest, Site.of(folder))
+        except SiteLostError as error:
+            if attempt == given.retries:
+                complain(f"decentorth: {error}")
+                return TRY_AGAIN
+            attempt += 1
+            say(f"lost        {error}; meeting again ({attempt} of {given.retries})")
+            time.sleep(2.0)
+
+
+def _joined(given: Joining, rest: Sequence[str], site: Site) -> int:
+    """Meet, compare, ask and run; the exit code."""
+    rest = _settings(given, rest, site)
+    configuration: Configuration = Command.asked(rest).resolve()
+    begun = time.monotonic()
+
+    def tell(names: list[str]) -> None:
+        say(f"waiting     for {', '.join(names)} ({time.monotonic() - begun:.0f} s)")
+
+    carrier = NatsCarrier(
+        site.identity, site.server, site.names, site.near, site.run, given.wait, tell
+    )
+    with carrier:
+        communicator = AlongEdges(carrier, site.edges, site.names)
+        if configuration.run.rank_timeout is not None:
+            carrier.limit(float(configuration.run.rank_timeout))
+        plan = _compared(communicator, site, configuration)
+        if given.check:
+            say(f"works       {plan.sites}: server, certificates, neighbours, settings, columns")
+            communicator.max(np.zeros(1))
+            return 0
+        _agreed(communicator, site, configuration, given, plan)
+        code = run(rest, configuration, communicator)
+        _write_sent(communicator, configuration)
+        communicator.max(np.zeros(1))
+        return code
+
+
+def _settings(given: Joining, rest: Sequence[str], site: Site) -> list[str]:
+    """The arguments of ``decentorth run``, with the graph of the folder and a name of each site's
+    file in the place of --data."""
+    folder, words = site.identity.folder, list(rest)
+    data = _value(words, "--data")
+    if data is None and not given.check:
+        raise InputError("--join needs the file of this site: give --data YOUR_TABLE.csv")
+    if data is not None:
+        path = Path(data).expanduser().resolve()
+        if not path.is_file():
+            raise InputError(f"--data {data}: there is no such file")
+        place = folder / "data"
+        place.mkdir(exist_ok=True)
+        ending = extension(path)
+        own = place / f"{site.identity.name}{ending}"
+        own.unlink(missing_ok=True)
+        own.symlink_to(path)
+        words += ["--data", ",".join(str(place / f"{name}{ending}") for name in site.names)]
+    words += ["--topology", f"file:{folder / GRAPH}"]
+    out = _value(list(rest), "--out")
+    if out is not None and given.retries and kept(Path(out) / FOLDER):
+        _value(words, "--out")
+        words += ["--resume", out]
+    return words
+
+
+def _value(words: list[str], flag: str) -> str | None:
+    """Take the value of a flag out of the words."""
+    for place, word in enumerate(words):
+        if word.startswith(f"{flag}="):
+            return words.pop(place).partition("=")[2]
+        if word == flag and place + 1 < len(words):
+            words.pop(place)
+            return words.pop(place)
+    return None
+
+
+class _Plan(NamedTuple):
+    """The plan that all sites have in common."""
+
+    sites: str
+    """The sites in words, with the fingerprints of their certificates."""
+    code: str
+    width: int
+    """The columns of this site's table; 0 if they have no names."""
+
+
+def _compared(communicator: AlongEdges, site: Site, configuration: Configuration) -> _Plan:
+    """Compare versions, settings, columns and clocks with all sites; a SiteError names the first
+    that differs."""
+    columns = _columns(configuration, site)
+    settings = {
+        name: _hash(site.run, name, value)
+        for name, value in configuration.mapping().items()
+        if name not in OWN
+    }
+    facts = {
+        "version": __version__,
+        "settings": settings,
+        "columns": _hash(site.run, "columns", sorted(columns or ())),
+        "edges": site.edges,
+        "clock": time.time(),
+    }
+    signed = communicator.allgather_bytes(site.identity.signed(facts))
+    certificates = []
+    for name, text in zip(site.names, signed, strict=True):
+        theirs, certificate = site.identity.opened(text, name)
+        certificates.append(certificate)
+        _compare(name, dict(theirs), facts)
+    plan = [settings, facts["columns"], site.edges, [fingerprint(one) for one in certificates]]
+    code = hashlib.sha256(json.dumps(plan).encode()).hexdigest()[:_CODE]
+    known = zip(site.names, certificates, strict=True)
+    sites = ", ".join(f"{name} ({fingerprint(one)})" for name, one in known)
+    return _Plan(sites, code, len(columns or ()))
+
+
+def _compare(name: str, theirs: dict[str, Any], mine: Mapping[str, Any]) -> None:
+    """Raise a SiteError for the first difference to another site; print a note about its clock."""
+    if theirs["version"] != mine["version"]:
+        raise SiteError(
+            f"site {name} has decentorth {theirs['version']!s:.20}, this one {mine['version']}: "
+            "install the same"
+        )
+    for setting in {**mine["settings"], **theirs["settings"]}:
+        if theirs["settings"].get(setting) != mine["settings"].get(setting):
+            flag = str(setting).replace("_", "-")
+            raise SiteError(f"site {name} has another --{flag:.40}: agree on one")
+    if theirs["columns"] != mine["columns"]:
+        raise SiteError(
+            f"the columns of site {name} are not those of this one: compare the first lines of "
+            "the files"
+        )
+    if [list(edge) for edge in mine["edges"]] != theirs["edges"]:
+        raise SiteError(f"site {name} has another graph: all need folders of one make")
+    apart = float(theirs["clock"]) - time.time()
+    if abs(apart) > _MOST_APART:
+        say(f"note        the clock of {name} differs by {apart / 60:.0f} minutes")
+
+
+def _hash(run: str, name: str, value: object) -> str:
+    text = json.dumps([run, name, value], default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _columns(configuration: Configuration, site: Site) -> tuple[str, ...] | None:
+    """The names of the columns of this site's file, if it has any."""
+    data = getattr(configuration.problem, "data", None)
+    if not isinstance(data, str) or "," not in data:
+        return None
+    file = data.split(",")[site.rank]
+    try:
+        return SiteTable.of(site.identity.name, file).known
+    except (ValueError, OSError) as error:
+        raise InputError(str(error)) from None
+
+
+def _agreed(
+    communicator: AlongEdges,
+    site: Site,
+    configuration: Configuration,
+    given: Joining,
+    plan: _Plan,
+) -> None:
+    """Show the plan and ask; a SiteError on all sites unless all agree."""
+    say("\n".join(_shown(site, configuration, plan)))
+    refusal = ""
+    if given.agree is None:
+        say(f"agree       type {plan.code} to send this, anything else to leave")
+        refusal = _asked(plan.code)
+    elif given.agree != plan.code:
+        refusal = f"--agree {given.agree:.20} was given for another plan; this one is {plan.code}"
+    every = communicator.allgather_bytes(b"no" * bool(refusal))
+    if refusal:
+        raise SiteError(f"{refusal}: nothing was sent but hashes")
+    for name, refused in zip(site.names, every, strict=True):
+        if refused:
+            raise SiteError(f"site {name} did not agree: nothing was sent but hashes")
+    say(f"agreed      all {len(site.names)} sites, plan {plan.code}")
+
+
+def _asked(code: str) -> str:
+    """The reason not to send, by what is typed; "" to send."""
+    typed = sys.stdin.readline()
+    if not typed:
+        return f"there is no keyboard to agree at: read the lines above, and give --agree {code}"
+    if typed.strip() != code:
+        return "you did not agree"
+    return ""
+
+
+def _shown(site: Site, configuration: Configuration, plan: _Plan) -> list[str]:
+    """The lines that say who takes part, and what leaves this site to whom."""
+    given = configuration.run
+    rows = len([*schedule(given.iterations, given.history_rows, given.record_every)])
+    sends, each, total = _messages(configuration, site, rows)
+    near, names = [site.names[rank] for rank in site.near], site.names
+    away = [name for name in names if name not in (*near, site.identity.name)]
+    lines = [
+        f"site        {site.identity.name}, one of {len(names)}: {plan.sites}",
+        f"runs        {given.problem} by {given.algorithm}, at most {given.iterations} iterations, "
+        f"seed {given.seed}; decentorth {__version__}",
+    ]
+    for name in near:
+        what = f"in each iteration {sends}{each}" if sends else "sums over this branch of the tree"
+        lines += [
+            f"to {name:<8} {what}; for at most {rows} rows of the history sums{total};",
+            "            names of columns, numbers of samples, maxima. No sample is sent; what "
+            "these reveal: docs/what_leaves_a_site.md",
+        ]
+    lines.append(
+        f"to others   {', '.join(away) or 'none'}: names of columns, numbers of samples, maxima, "
+        "passed on; the server sees who sends when and how much"
+    )
+    return lines
+
+
+def _messages(configuration: Configuration, site: Site, rows: int) -> tuple[str, str, str]:
+    """The quantities that go to a neighbour in an iteration, their bytes, and those of the run, in words; without
+    bytes where the shape of a point follows from the data of all."""
+    sends = Declared.of(configuration.algorithm).sends
+    try:
+        file = configuration.problem.data.split(",")[site.rank]
+        alone: Any = replace(configuration.problem, data=file).problem(1, configuration.run.seed)
+        state = next(iterate(alone.stand_in(), configuration.algorithm, None))
+    except (ValueError, TypeError, AttributeError, OSError):
+        return " and ".join(sends), "", ""
+    sends = tuple(name for name in sends if name in state._fields)
+    each = 8 * sum(getattr(state, name)[0].size for name in sends)
+    # of a row: the points, up to three gradients, five scalars and a feasibility of each site
+    row = 8 * (4 * state.x[0].size + 5 + len(site.names))
+    total = configuration.run.iterations * each + rows * row
+    return " and ".join(sends), f" ({each} bytes)", f", about {size(total)} in all"
+
+
+def _write_sent(communicator: AlongEdges, configuration: Configuration) -> None:
+    """Write what has left this site, by neighbour and use, beside the results."""
+    out = configuration.run.out
+    if out is None or not Path(out).is_dir():
+        return
+    lines = ["to,use,messages,bytes"]
+    for (rank, use), sent in sorted(communicator.bytes.items()):
+        count = communicator.messages[rank, use]
+        lines.append(f"{communicator.sites[rank]},{use},{count},{sent}")
+    (Path(out) / "sent.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,0 +1,349 @@
+"""Sites as processes over a real NATS server on the loopback, with certificates of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import decentorth as do
+from decentorth.commands.sites.folders import CONFIGURATION, make
+from decentorth.commands.sites.trial import (
+    NAMES,
+    agreeing,
+    free_port,
+    server_program,
+    serving,
+    write_tables,
+)
+from tests.support.conformance import CHECKS
+from tests.support.mpi import HUNG, SETTINGS
+
+nats = pytest.importorskip("nats")
+RUN = ("--problem", "pca", "--rank", "2", "--algorithm", "drfgt", "--seed", "0")
+SCREEN = "the reason is on its own screen"
+
+
+class Place:
+    """Folders of sites, their tables and a port."""
+
+    def __init__(self, root: Path, graph: str = "path", names: Sequence[str] = NAMES) -> None:
+        self.root, self.names, self.port = root / "sites", names, free_port()
+        server, listen = f"localhost:{self.port}", f"127.0.0.1:{self.port}"
+        make(self.root, graph, names, server, listen, 2.0)
+        write_tables(self.root)
+
+    def serving(self) -> Any:
+        return serving(server_program(), self.root / "server", self.port)
+
+    def start(self, name: str, *flags: str, iterations: int = 100) -> subprocess.Popen[str]:
+        command = ["-m", "decentorth", "run", "--join", str(self.root / name)]
+        command += ["--data", str(self.root / f"{name}.csv"), *RUN]
+        command += ["--iterations", str(iterations), "--out", str(self.root / f"run-{name}")]
+        return self._started([*command, *flags], {})
+
+    def checking(self, name: str, *flags: str) -> subprocess.Popen[str]:
+        """A site of the suite of transports."""
+        command = ["-m", "tests.support.conformance", "tests/support/nats_ring.py:joined", *flags]
+        return self._started(command, {"SITE": str(self.root / name)})
+
+    @staticmethod
+    def _started(command: list[str], more: dict[str, str]) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, *command],
+            env={**os.environ, **SETTINGS, **more},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def points(self, name: str) -> Any:
+        with np.load(self.root / f"run-{name}" / "final.npz") as saved:
+            return saved["x"]
+
+    def pooled(self, iterations: int) -> Any:
+        """The points of all sites in one process."""
+        files = ",".join(str(self.root / f"{name}.csv") for name in self.names)
+        problem = do.problems.PCASettings(data=files, rank=2).problem(3, seed=0)
+        return np.asarray(do.solve(problem, "drfgt", "path", iterations=iterations).x)
+
+
+def ended(sites: Sequence[subprocess.Popen[str]]) -> list[tuple[int, str]]:
+    """The exit codes and the outputs of sites, which agree to what they are asked."""
+    texts = [""] * len(sites)
+
+    def read(place: int) -> None:
+        texts[place] = agreeing(sites[place])
+
+    readers = [threading.Thread(target=read, args=(k,)) for k in range(len(sites))]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join(HUNG)
+    return [(site.wait(HUNG), text) for site, text in zip(sites, texts, strict=True)]
+
+
+def errors(found: Sequence[tuple[int, str]]) -> list[str]:
+    """The last line of each output."""
+    return [text.splitlines()[-1].removeprefix("decentorth: ") for _, text in found]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+class Tap:
+    """A wiretap with the server's rights, which records all messages while it is open."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self.heard: list[tuple[str, bytes]] = []
+        conf = place.root / "server" / CONFIGURATION
+        text = conf.read_text().replace("users = [", 'users = [\n  { user: "CN=server" }')
+        conf.write_text(text)
+
+    async def listen(self, done: threading.Event, ready: threading.Event) -> None:
+        folder = self._place.root / "server"
+        tls = ssl.create_default_context(cafile=folder / "ca.pem")
+        tls.load_cert_chain(folder / "server.pem", folder / "server.key")
+        client = await nats.connect(f"tls://localhost:{self._place.port}", tls=tls)
+
+        async def hear(message: Any) -> None:
+            self.heard.append((message.subject, message.data))
+
+        await client.subscribe(">", cb=hear)
+        await client.flush()
+        ready.set()
+        while not done.is_set():
+            await asyncio.sleep(0.05)
+        await client.close()
+
+    def __enter__(self) -> Tap:
+        self._done, ready = threading.Event(), threading.Event()
+        work = self.listen(self._done, ready)
+        self._thread = threading.Thread(target=asyncio.run, args=(work,))
+        self._thread.start()
+        assert ready.wait(60.0)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+
+def listening(pid: int) -> list[str]:
+    """The sockets of a process that listen."""
+    held = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            held.add(os.readlink(descriptor))
+        except OSError:
+            continue
+    lines = [
+        line.split()
+        for name in ("tcp", "tcp6")
+        for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]
+    ]
+    return [line[1] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in held]
+
+
+def test_three_sites_have_the_bits_of_one_process_and_the_server_reads_nothing(
+    place: Place,
+) -> None:
+    tap = Tap(place)
+    with place.serving(), tap:
+        sites = [place.start(name) for name in NAMES]
+        found = ended(sites)
+    assert [code for code, _ in found] == [0, 0, 0], found
+    expected = place.pooled(100)
+    for name, x in zip(NAMES, expected, strict=True):
+        assert place.points(name).tobytes() == x[None].tobytes()
+
+    ways = {tuple(subject.split(".")[2:]) for subject, _ in tap.heard}
+    assert ways == {*(("north", "south"), ("south", "north"), ("south", "west"), ("west", "south"))}
+    sealed = b"".join(data[13:] for _, data in tap.heard if data[:1] == b"S")
+    table = np.loadtxt(place.root / "north.csv", delimiter=",", skiprows=1)
+    first = place.pooled(1)
+    secrets = [b"lab", b"drfgt", b"objective", *(x.tobytes() for x in first.ravel())]
+    secrets += [x.tobytes() for x in table.ravel()]
+    everything = b"".join(data for _, data in tap.heard)
+    assert [one for one in secrets if one in everything] == []
+    counts = np.bincount(np.frombuffer(sealed, np.uint8), minlength=256) / len(sealed)
+    assert -(counts * np.log2(counts)).sum() > 7.99
+
+    for name in NAMES:
+        rows = (place.root / f"run-{name}" / "sent.csv").read_text().splitlines()[1:]
+        near = {target for source, target in ways if source == name}
+        assert {row.split(",")[0] for row in rows} == near
+        for other, outside in zip(NAMES, NAMES[1:] + NAMES[:1], strict=True):
+            assert f"/{outside}.csv" not in found[NAMES.index(other)][1].split("agreed")[0]
+
+
+def test_no_site_listens(place: Place) -> None:
+    with place.serving():
+        sites = [place.start(name) for name in NAMES]
+        for site in sites:
+            assert site.stdout is not None
+            while "agree " not in site.stdout.readline():
+                assert site.poll() is None
+        assert [listening(site.pid) for site in sites] == [[], [], []]
+        for site in sites:
+            site.kill()
+            site.communicate()
+
+
+def refuse(sites: Sequence[subprocess.Popen[str]]) -> Iterator[tuple[int, str]]:
+    """The ends of sites, whose keyboards are closed."""
+    for site in sites:
+        if site.stdin is not None:
+            site.stdin.close()
+            site.stdin = None
+    for site in sites:
+        text, _ = site.communicate(timeout=HUNG)
+        yield site.returncode, text
+
+
+def test_settings_columns_and_consent_are_compared_before_anything_is_sent(place: Place) -> None:
+    table = (place.root / "west.csv").read_text()
+    with place.serving():
+        sites = [place.start(name) for name in NAMES[:2]] + [
+            place.start("west", "--record-every", "7")
+        ]
+        found = [*refuse(sites)]
+        assert [code for code, _ in found] == [2, 2, 2]
+        words = errors(found)
+        assert words[0] == words[1] == "site west has another --record-every: agree on one"
+        assert words[2] == "site north has another --record-every: agree on one"
+
+        (place.root / "west.csv").write_text(table.replace("lab3", "lab_3", 1))
+        found = [*refuse([place.start(name) for name in NAMES])]
+        assert [code for code, _ in found] == [2, 2, 2]
+        assert all("the columns of site" in line and "lab" not in line for line in errors(found))
+
+        (place.root / "west.csv").write_text(table)
+        sites = [
+            place.start(*one) for one in (("north",), ("south", "--agree", "12345678"), ("west",))
+        ]
+        assert sites[0].stdin is not None
+        assert sites[2].stdin is not None
+        sites[0].stdin.write("no\n")
+        found = [*refuse(sites)]
+        assert [code for code, _ in found] == [2, 2, 2]
+        north, south, west = errors(found)
+        assert north == "you did not agree: nothing was sent but hashes"
+        assert south.startswith("--agree 12345678 was given for another plan; this one is ")
+        assert "there is no keyboard to agree at: read the lines above, and give --agree " in west
+
+
+def test_a_site_with_a_fault_keeps_the_reason(place: Place) -> None:
+    table = (place.root / "west.csv").read_text()
+    (place.root / "west.csv").write_text(table + "a patient,1,1,1,1,1,1,1\n")
+    with place.serving():
+        found = ended([place.start(name) for name in NAMES])
+    assert [code for code, _ in found] == [2, 2, 2]
+    *others, own = errors(found)
+    assert "'a patient' is not a number" in own
+    assert others == [f"site west cannot continue: {SCREEN}"] * 2
+    assert not any("patient" in text or "west.csv" in text for _, text in found[:2])
+
+
+def test_what_is_not_there_is_said_in_one_line(place: Place) -> None:
+    ((code, text),) = refuse([place.start("north", "--wait", "1")])
+    assert code == 75
+    assert text.splitlines() == [
+        f"decentorth: no server answers at localhost:{place.port}: is it running, and may this "
+        "computer connect to it?"
+    ]
+    with place.serving():
+        ((code, text),) = refuse([place.start("north", "--wait", "1")])
+        assert (code, text) == (75, "decentorth: site south has not come within 1 s\n")
+        other = Place(place.root / "another")
+        about = other.root / "north" / "site.json"
+        about.write_text(about.read_text().replace(str(other.port), str(place.port)))
+        ((code, text),) = refuse([other.start("north", "--wait", "1")])
+        assert code == 2
+        assert "shows a certificate that is not of this run" in text
+    ((code, text),) = refuse([place.start("north", "--topology", "ring")])
+    assert (code, text) == (
+        2,
+        "decentorth: --topology is not for a run with --join, whose folder says it\n",
+    )
+
+
+@pytest.mark.slow
+def test_a_site_that_is_killed_comes_back_and_the_bits_are_the_same(place: Place) -> None:
+    flags = ("--checkpoint-every", "50", "--rank-timeout", "6", "--retries", "9")
+    with place.serving():
+        sites = [place.start(name, *flags, iterations=3000) for name in NAMES]
+        killed = sites[2]
+        outputs: list[list[tuple[int, str]]] = []
+        reader = threading.Thread(target=lambda: outputs.append(ended(sites)))
+        reader.start()
+        kept = place.root / "run-west" / "checkpoints" / "000000100"
+        while not kept.is_dir():
+            time.sleep(0.01)
+        killed.send_signal(signal.SIGKILL)
+        again = place.start("west", *flags, iterations=3000)
+        back = ended([again])
+        reader.join(HUNG)
+    assert [code for code, _ in outputs[0][:2] + back] == [0, 0, 0], (outputs, back)
+    assert all("lost        " in text for _, text in outputs[0][:2])
+    expected = place.pooled(3000)
+    for name, x in zip(NAMES, expected, strict=True):
+        assert place.points(name).tobytes() == x[None].tobytes()
+
+
+RING = ("north", "east", "south", "west")
+
+
+@pytest.mark.slow
+def test_the_suite_of_transports(tmp_path: Path) -> None:
+    place = Place(tmp_path, "ring", RING)
+    with place.serving():
+        found = [*refuse([place.checking(name) for name in RING])]
+    assert found == [(0, f"{len(CHECKS)} checks on 4 ranks\n")] * 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["kill", "stop", "leave"])
+def test_the_loss_of_a_site_ends_the_run_of_all(tmp_path: Path, how: str) -> None:
+    place = Place(tmp_path, "ring", RING)
+    with place.serving():
+        *sites, lost = [place.checking(name, "--lose", how) for name in RING]
+        found = [*refuse(sites)]
+        lost.kill()
+        lost.communicate()
+    words = "has ended its run" if how == "leave" else "has been silent for 10 s"
+    for code, text in found:
+        assert code == 1
+        assert text.splitlines()[-1].endswith(f": site west {words}")
+
+
+@pytest.mark.slow
+def test_a_server_that_dies_ends_the_run_of_all(place: Place) -> None:
+    with place.serving() as server:
+        sites = [place.start(name, iterations=10**6) for name in NAMES]
+        outputs: list[list[tuple[int, str]]] = []
+        reader = threading.Thread(target=lambda: outputs.append(ended(sites)))
+        reader.start()
+        while not (place.root / "run-west" / "history.csv").is_file():
+            time.sleep(0.05)
+        server.kill()
+        reader.join(HUNG)
+    assert [code for code, _ in outputs[0]] == [75, 75, 75], outputs
+    assert {line.split(" (")[0] for line in errors(outputs[0])} <= {
+        "the connection to the server is lost"
+    }
