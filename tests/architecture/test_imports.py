@@ -114,6 +114,11 @@ LAYERS = {
         "api registry running network problems data sets protocols numerics generalized nonsmooth",
         "numpy scipy sklearn",
     ),
+    "training": Layer(
+        ("decentorth.training",),
+        "algorithms sets numerics topologies",
+        "numpy torch",
+    ),
     "theory": Layer(
         ("decentorth.lab.theory",),
         "lazy protocols settings numerics algorithms topologies memory j_orthogonal",
@@ -156,6 +161,7 @@ ABOVE = (
     "api",
     "registry",
     "estimators",
+    "training",
     "compare",
     "commands",
     "laboratory",
@@ -318,6 +324,19 @@ def test_only_the_transport_speaks_mpi() -> None:
         if name.split(".")[0] == "mpi4py"
     }
     assert speakers == {"decentorth.network.transport.mpi", "decentorth.network.transport.ulfm"}
+
+
+def test_only_arrays_transport_and_training_know_torch() -> None:
+    """Besides problems, which differentiate with it, inside functions."""
+    speakers = {
+        source.name
+        for source in modules()
+        for place, name in imports(source, NAMES)
+        if name.split(".")[0] == "torch" and not place
+    }
+    assert {name for name in speakers if not name.startswith("decentorth.training")} == {
+        "decentorth.numerics.torch_arrays"
+    }
 
 
 @pytest.mark.parametrize(
