@@ -107,7 +107,7 @@ class Processes:
         except RuntimeError as error:
             raise RuntimeError(
                 f"process {self.rank} waits in round {self._round} for its neighbours "
-                f"{', '.join(map(str, into))}, of which one has ended or does not answer ({error})"
+                f"{', '.join(map(str, into))}, of which one has ended or does not answer"
             ) from error
         own = int(message[:_HEADER].view(torch.int64))
         for agent, buffer in into.items():

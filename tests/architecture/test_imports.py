@@ -90,6 +90,9 @@ LAYERS = {
         "protocols process",
         "numpy mpi4py",
     ),
+    "torch": Layer(
+        ("decentorth.network.transport.torch_group",), "protocols network", "numpy torch"
+    ),
     "running": Layer(
         ("decentorth.running", "decentorth.stopping"),
         "process protocols settings display text numerics version",
@@ -174,6 +177,10 @@ LAZY = {
         "decentorth.network.transport.communicator",
         "mpi",
     ): "only a run that asks for ranks loads an MPI library",
+    (
+        "decentorth.network.transport.communicator",
+        "torch",
+    ): "only a run that asks for processes of torchrun loads PyTorch",
 }
 """Exceptions (module, layer), each inside a function, with the reason."""
 
@@ -335,7 +342,8 @@ def test_only_arrays_transport_and_training_know_torch() -> None:
         if name.split(".")[0] == "torch" and not place
     }
     assert {name for name in speakers if not name.startswith("decentorth.training")} == {
-        "decentorth.numerics.torch_arrays"
+        "decentorth.network.transport.torch_group",
+        "decentorth.numerics.torch_arrays",
     }
 
 
