@@ -3,20 +3,24 @@ training script does with an optimizer."""
 
 from __future__ import annotations
 
+import doctest
 import json
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+import decentorth
 import decentorth as do
 import topologies as tp
 
 torch = pytest.importorskip("torch")
 from decentorth.training import DRFGT, Agents, GradientTracking, Landing  # noqa: E402
 from tests.support import training  # noqa: E402
+from tests.support.mpi import ROOT  # noqa: E402
 from tests.support.torch_jobs import run_torch, start_torch  # noqa: E402
 
 N = 4
@@ -390,3 +394,40 @@ def test_a_process_that_ends_early_or_stops_ends_the_job(
     assert job.returncode == 1, job.report()
     assert reason in job.stderr
     assert job.left == 0
+
+
+PAGE = (ROOT / "docs/training.md").read_text()
+SCRIPT, SIMULATION = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+
+
+@pytest.mark.ranks
+def test_the_script_of_the_page_trains_one_model(tmp_path: Any) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (said,) = run_torch(4, str(tmp_path / "train.py")).stdout.split("\n", 1)[:1]
+    found, written = (
+        re.search(r"accuracy (\S+), infeasibility (\S+)\n", text) for text in (said + "\n", PAGE)
+    )
+    assert found
+    assert written
+    assert abs(float(found[1]) - float(written[1])) < 0.02
+    assert float(found[2]) < 1e-5
+
+
+def test_the_simulation_of_the_page_runs_and_agents_agree() -> None:
+    names: dict[str, Any] = {}
+    torch.manual_seed(0)
+    exec(SIMULATION, names)
+    biases = torch.stack([model.bias for model in names["models"]]).detach()
+    assert float((biases - biases.mean(0)).abs().max()) < 0.2
+    assert abs(float(biases.mean()) - 1.5) < 0.2
+
+
+@pytest.mark.parametrize("made", [Landing, Agents])
+def test_the_example_of_a_docstring_runs(made: Any) -> None:
+    example = doctest.DocTestParser().get_doctest(made.__doc__, {}, made.__name__, None, None)
+    assert example.examples
+    doctest.DebugRunner().run(example)
+
+
+def test_the_public_names_are_these() -> None:
+    assert decentorth.training.__all__ == ["DRFGT", "Agents", "GradientTracking", "Landing"]

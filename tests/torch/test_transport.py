@@ -48,7 +48,7 @@ runs = {
     "drgta": ("drgta", {}),
     "lossy": ("drfgt", {"channel": "loss:p=0.2"}),
     "changing": ("drfgt:step_size=1e-3", {"W": "link_failures:p=0.2@ring"}),
-    "stopped": ("drfgt", {"stopping": do.stopping.GradientNorm(relative=0.5)}),
+    "stopped": ("drfgt", {"stopping": do.stopping.GradientNorm(1e-1)}),
 }
 same = []
 for name, (method, settings) in runs.items():
