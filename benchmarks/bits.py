@@ -48,7 +48,7 @@ RUNS = {
         resumed-* --algorithm * --checkpoint-every 7 --iterations 18 then --iterations 30 for drfgt drgta rfextra rextra dgd drsgd
         lossy-* --algorithm * --channel loss:p=0.2 for drfgt destiny gradient_tracking drgta dprgt rfextra rextra dgd dprgd drsgd
         order-* --algorithm * --order adapt-then-combine --step-size 2e-3 --penalty 5 for drfgt destiny gradient_tracking
-        order-auto-* --algorithm * --weights metropolis for drfgt destiny gradient_tracking
+        order-combine-* --algorithm * --order combine-then-adapt for drfgt destiny gradient_tracking
         safe-* --algorithm * --safe --step-size 50 for drfgt destiny
         safe-given-penalty --safe --step-size 0.5 --penalty 1 --eps 0.3 --order adapt-then-combine
         safe-* --safe --step-size 2 --channel loss:p=0.2 --topology * for ring random_matching

@@ -37,7 +37,7 @@ FAULTS = (
 def main() -> None:
     W = tp.uniform_weights(tp.ring(AGENTS), 0.8)
     problem = ProcrustesSettings().problem(AGENTS, 0)
-    method = DRFGT(step_size=1e-6, penalty=10.0)
+    method = DRFGT(step_size=1e-6, penalty=10.0, order="combine-then-adapt")
     channels = {"good network": None, **{written: Channel(written) for written in FAULTS}}
     runs = {
         name: set_up(problem, method, W, channel=channel, comm="serial").states()

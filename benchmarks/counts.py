@@ -35,12 +35,14 @@ from decentorth.problems.stiefel.procrustes import Procrustes, published_rows
 STORED = Path(__file__).with_name("counts.json")
 GROWN = 1.05
 WARM, ITERATIONS = 20, 200
+PLAIN: Any = {"order": "combine-then-adapt"}
 METHODS: dict[str, Any] = {
-    "gradient_tracking": do.GradientTracking(step_size=1e-3, penalty=1.0),
-    "drfgt": do.DRFGT(step_size=1e-3, penalty=10.0),
+    "gradient_tracking": do.GradientTracking(step_size=1e-3, penalty=1.0, **PLAIN),
+    "drfgt": do.DRFGT(step_size=1e-3, penalty=10.0, **PLAIN),
+    "drfgt, accelerated": do.DRFGT(step_size=1e-3, penalty=10.0, order="accelerated"),
     "drfgt, growing steps": do.DRFGT(),
-    "drfgt, batches": do.DRFGT(step_size=1e-3, penalty=10.0, batch_size=2),
-    "destiny": do.DESTINY(step_size=1e-3, penalty=10.0),
+    "drfgt, batches": do.DRFGT(step_size=1e-3, penalty=10.0, batch_size=2, **PLAIN),
+    "destiny": do.DESTINY(step_size=1e-3, penalty=10.0, **PLAIN),
     "dgd": do.DGD(step_size=1e-3, penalty=1.0),
     "drgta": do.DRGTA(step_size=1e-3),
     "rfextra": do.RFEXTRA(step_size=1e-3, penalty=10.0),

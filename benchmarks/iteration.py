@@ -103,7 +103,12 @@ def deciding(W: Any, rows: int, blocks: int) -> str:
     attempts, and of their bytes."""
     n = W.shape[0]
     a, b = published_rows(slice(0, n), n, 50, 20, 0) if n == 10 else _drawn(n, rows)
-    run = set_up(Procrustes(a, b), DRFGT(step_size=1e-4, penalty=10.0), W, comm="serial")
+    run = set_up(
+        Procrustes(a, b),
+        DRFGT(step_size=1e-4, penalty=10.0, order="combine-then-adapt"),
+        W,
+        comm="serial",
+    )
     agreement = run.agreement(LocalMaximum(1e-9))
     if agreement is None:
         raise ValueError("agents decide")
@@ -140,7 +145,9 @@ def main() -> None:
     a, b = published_rows(slice(0, n), 10, 50, 20, 0)
     W = tp.uniform_weights(tp.ring(n))
     problem = Procrustes(a, b)
-    run = set_up(problem, DRFGT(step_size=alpha, penalty=lam), W, comm="serial")
+    run = set_up(
+        problem, DRFGT(step_size=alpha, penalty=lam, order="combine-then-adapt"), W, comm="serial"
+    )
     x0 = run.x0[0]
     targets = np.stack([m.T for m in b]).copy()
     plain = {

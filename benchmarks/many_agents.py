@@ -44,7 +44,10 @@ def measure(n: int) -> dict[str, float]:
 
     W = tp.uniform_weights(tp.torus(*SIDES[n]))
     run = set_up(
-        ProcrustesSettings().problem(n, 0), DRFGT(step_size=1e-6, penalty=10.0), W, comm="serial"
+        ProcrustesSettings().problem(n, 0),
+        DRFGT(step_size=1e-6, penalty=10.0, order="combine-then-adapt"),
+        W,
+        comm="serial",
     )
     states = run.states()
     for _ in range(3):
@@ -76,10 +79,14 @@ def beyond(n: int) -> None:
     (d, r), rows = SMALL, 10
     W = tp.uniform_weights(tp.torus(*SIDES[n]))
     problem = ProcrustesSettings(dimension=d, rank=r, rows=rows).problem(n, 0)
-    run = set_up(problem, DRFGT(step_size=1e-6, penalty=10.0), W, comm="serial")
+    run = set_up(
+        problem, DRFGT(step_size=1e-6, penalty=10.0, order="combine-then-adapt"), W, comm="serial"
+    )
     states = run.states()
     next(states)
-    alone = set_up(problem, DRFGT(step_size=1e-6, penalty=10.0), W, comm="serial")
+    alone = set_up(
+        problem, DRFGT(step_size=1e-6, penalty=10.0, order="combine-then-adapt"), W, comm="serial"
+    )
     rng = np.random.default_rng(0)
     x, a = rng.standard_normal((n, d, r)), rng.standard_normal((n, rows, d))
     y, size = x.copy(), (1 << 18) // (8 * d * r)

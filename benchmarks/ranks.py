@@ -175,7 +175,7 @@ def drfgt(comm: MPI.Intracomm) -> tuple[Run, dict[str, Any]]:
     a, b = published_rows(slice(0, AGENTS), ROWS, D, R, 0)
     run = set_up(
         Procrustes(a, b),
-        DRFGT(step_size=ALPHA, penalty=PENALTY),
+        DRFGT(step_size=ALPHA, penalty=PENALTY, order="combine-then-adapt"),
         tp.uniform_weights(tp.ring(AGENTS), SELF),
     )
     mine = run.network.agents
@@ -284,7 +284,9 @@ def main() -> None:
         )
         found = {"iteration": iteration, "mixing alone": mixing}
         if find_spec("numba"):
-            method = DRFGT(step_size=ALPHA, penalty=PENALTY, kernel="numba")
+            method = DRFGT(
+                step_size=ALPHA, penalty=PENALTY, kernel="numba", order="combine-then-adapt"
+            )
             compiled = set_up(
                 run.problem, method, tp.uniform_weights(tp.ring(AGENTS), SELF)
             ).parts.states()

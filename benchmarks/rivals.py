@@ -46,10 +46,11 @@ class Contender:
 
 
 CONTENDERS = (
-    Contender("DRFGT", do.DRFGT(step_size=STEP)),
+    Contender("DRFGT", do.DRFGT(step_size=STEP, order="combine-then-adapt")),
+    Contender("DRFGT, accelerated", do.DRFGT(step_size=STEP, order="accelerated")),
     Contender("DRFGT, adapt-then-combine", do.DRFGT(step_size=STEP, order="adapt-then-combine")),
     Contender("RF-EXTRA", do.RFEXTRA(step_size=STEP), arrays=1),
-    Contender("DESTINY", do.DESTINY(step_size=STEP)),
+    Contender("DESTINY", do.DESTINY(step_size=STEP, order="combine-then-adapt")),
     Contender("DRGTA, polar by SVD", do.DRGTA(step_size=STEP, retraction="polar-svd")),
     Contender("DRGTA, polar by eigh", do.DRGTA(step_size=STEP, retraction="polar-eigh")),
     Contender("DRGTA, polar", do.DRGTA(step_size=STEP, retraction="polar")),
@@ -57,7 +58,7 @@ CONTENDERS = (
     Contender("DRGTA, Cholesky-QR", do.DRGTA(step_size=STEP, retraction="cholesky-qr")),
     Contender("DPRGT, polar", do.DPRGT(step_size=STEP)),
     Contender("REXTRA, polar", do.REXTRA(step_size=STEP), arrays=1),
-    Contender("gradient tracking", do.GradientTracking(step_size=STEP)),
+    Contender("gradient tracking", do.GradientTracking(step_size=STEP, order="combine-then-adapt")),
 )
 
 

@@ -57,7 +57,7 @@ figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
 for (name, channel), look in zip(channels.items(), looks, strict=True):
     result = do.solve(
         problem,
-        do.DRFGT(step_size=1e-2, penalty=10.0),
+        do.DRFGT(step_size=1e-2, penalty=10.0, order="combine-then-adapt"),
         W,
         iterations=iterations,
         channel=channel,

@@ -64,7 +64,7 @@ def method(name, step, alpha):
     0.1 / alpha.
     """
     if name == "DRFGT":
-        return do.DRFGT(step_size=step)
+        return do.DRFGT(step_size=step, order="combine-then-adapt")
     if name == "DRGTA":
         return do.DRGTA(step_size=step)
     return do.DESTINY(

@@ -43,7 +43,7 @@ figure, axes = plt.subplots(
 for (name, W), style in zip(networks.items(), ("-", "--", ":"), strict=True):
     result = do.solve(
         problem,
-        do.DRFGT(step_size=1e-2, penalty=10.0),
+        do.DRFGT(step_size=1e-2, penalty=10.0, order="combine-then-adapt"),
         W,
         iterations=iterations,
     )

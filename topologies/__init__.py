@@ -60,8 +60,8 @@ _PUBLIC = {
     "names": "adjacency_from_name available digraph_from_name graph_from_name is_digraph_name",
     "spectra.eigenvalues": "MixingSpectrum eigenvalues spectrum",
     "spectra.tracking_rate": "Order Recursion TrackingScore tracking_rate tracking_score",
-    "weights.rules": "available_weights best_constant_weights lazy local_degree_weights max_degree_weights "
-    "metropolis_weights resolve_weights_name uniform_weights weights_from_name",
+    "weights.rules": "available_weights best_constant_weights conductance_weights lazy local_degree_weights "
+    "max_degree_weights metropolis_weights resolve_weights_name uniform_weights weights_from_name",
 }
 """The public names of each module."""
 _MODULE = {name: module for module, names in _PUBLIC.items() for name in names.split()}

@@ -115,7 +115,8 @@ def finite_square(W: WeightsLike, what: str = "W") -> Weights:
         raise ValueError(
             f"{what} must be square, a row and a column per agent, got shape {source.shape}"
         )
-    matrix: Weights = sparse.csr_array(source, dtype=np.float64, copy=True)
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused below
+        matrix: Weights = sparse.csr_array(source, dtype=np.float64, copy=True)
     matrix.sum_duplicates()
     bad = np.flatnonzero(~np.isfinite(matrix.data))
     if bad.size:

@@ -29,6 +29,7 @@ def main(
     *,
     weights: str | None = None,
     self_weight: float | None = None,
+    edge_weight: str | None = None,
     agents: int | None = None,
     seed: int = 0,
     curvatures: tuple[float, float] | None = None,
@@ -50,6 +51,9 @@ def main(
         gradient tracking.
     self_weight
         The own weight of uniform weights; by default 0.8.
+    edge_weight
+        The attribute of the edges in a file that is their conductance, for Metropolis weights: the
+        largest couple most. 1/NAME for the reciprocals of lengths, as 1/km.
     agents
         Number of agents, where GRAPH leaves it open; also -n.
     seed
@@ -69,23 +73,37 @@ def main(
     """
     from topologies import names, reports
     from topologies.sequences.names import is_sequence_name
+    from topologies.weights.checks import adjacency
+    from topologies.weights.rules import conductance_weights
 
     scored = {"self-weight": self_weight, "curvatures": curvatures, "order": order}
+    unused: dict[str, object]
 
     try:
         _require_matplotlib(plot)
         if names.is_digraph_name(graph):
-            _refuse({**scored, "weights": weights, "compare": compare or None}, "a directed graph")
+            unused = {**scored, "weights": weights, "edge-weight": edge_weight}
+            _refuse({**unused, "compare": compare or None}, "a directed graph")
             digraph = names.digraph_from_name(graph, agents, seed)
             lines = [*reports.directed_table(graph, digraph)]
             lines += reports.draw(lambda: digraph, None, plot)
         elif is_sequence_name(graph):
-            _refuse({**scored, "compare": compare or None, "plot": plot}, "a sequence of graphs")
+            unused = {**scored, "edge-weight": edge_weight, "plot": plot}
+            _refuse({**unused, "compare": compare or None}, "a sequence of graphs")
             lines = [*reports.sequence_table(graph, agents, seed, weights)]
         elif compare:
-            _refuse({"weights": weights, "plot": plot}, "compare, which is about every rule")
+            unused = {"weights": weights, "edge-weight": edge_weight, "plot": plot}
+            _refuse(unused, "compare, which is about every rule")
             edges = names.adjacency_from_name(graph, agents, seed)
             lines = [*reports.comparison(_case(edges, scored))]
+        elif edge_weight is not None:
+            unused = {"weights": weights, "self-weight": self_weight}
+            _refuse(unused, "edge-weight, which gives Metropolis weights")
+            network = names.graph_from_name(graph, agents, seed)
+            one = _case(adjacency(network), scored)
+            W = conductance_weights(network, edge_weight)
+            lines = [*reports.measures(one, f"metropolis (conductance {edge_weight})", W)]
+            lines += reports.draw(lambda: network, W, plot)
         else:
             one = _case(names.adjacency_from_name(graph, agents, seed), scored)
             rule, W = one.weights(weights or "auto")
@@ -93,7 +111,7 @@ def main(
                 _refuse({"self-weight": self_weight}, f"{rule} weights")
             lines = [*reports.measures(one, rule, W)]
             lines += reports.draw(lambda: names.graph_from_name(graph, agents, seed), W, plot)
-        for name in names.unread_in_file(graph):
+        for name in names.unread_in_file(graph, edge_weight or ""):
             lines.append(f"edge attribute {name} is not read: all edges count the same")
     except (ValueError, TypeError, ImportError, OSError, MemoryError) as error:
         return _refused(error)

@@ -155,7 +155,11 @@ class Parser(argparse.ArgumentParser):
         width = max(60, min(get_terminal_size().columns, 120))
         wrap = partial(wrapped, width=width, break_on_hyphens=False, break_long_words=False)
         lines = [f"Usage: {self.prog}{' [flags]' * any(self.groups.values())}"]
-        lines += [line for part in self.summary.split("\n") for line in ("", *wrap(part)) if part]
+        for part in filter(None, self.summary.split("\n")):
+            if part.startswith("  "):  # an example
+                lines.append(part)
+            else:
+                lines += ["", *wrap(part)]
         for heading, group in self.groups.items():
             lines += ["", heading] * bool(group)
             for name, setting in group.items():

@@ -39,6 +39,8 @@ TEXT_LIMIT = 2**28
 """The bytes to which any compressed text may unpack: 256 MiB. A longer one must be shrunk by at
 most 32."""
 TEXT_EXPANSION = 32
+_SPARSE_BYTES = 36.0
+"""The bytes of an entry in the two copies, by places and by rows, in which a file is read."""
 EMPTY_ROWS = 10**7
 """The number of rows that any sparse matrix may have; more rows need one stored entry for every
 16."""
@@ -97,7 +99,10 @@ def reading(path: Path, kind: str = "") -> Iterator[None]:
     line."""
     regular_size(path)
     try:
-        yield
+        with warnings.catch_warnings():
+            # NumPy's advice about files that Python 2 has written
+            warnings.filterwarnings("ignore", "Reading `.npy`", UserWarning)
+            yield
     except (ModuleNotFoundError, PermissionError):
         raise
     except MemoryError as error:
@@ -167,7 +172,8 @@ def checked(found: Any, what: str) -> Stored:
             f"{what} has {rows} rows but stores only {found.nnz} entries: leave the rows out "
             "that hold nothing"
         )
-    matrix: Stored = sparse.coo_array(found).astype(np.float64)
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused later
+        matrix: Stored = sparse.coo_array(found).astype(np.float64)
     return matrix
 
 
@@ -236,7 +242,7 @@ def is_sparse(keys: list[str]) -> bool:
     return {"format", "shape", "data"} <= set(keys)
 
 
-def load_sparse(path: Path) -> Any:
+def load_sparse(path: Path | IO[bytes]) -> Any:
     """The matrix that ``scipy.sparse.save_npz`` wrote to ``path``, in any of SciPy's formats, with
     its indices checked."""
     found: Any = sparse.load_npz(path)
@@ -403,27 +409,53 @@ def _dense(header: Market, values: NDArray[np.float64]) -> NDArray[np.float64]:
     return upper.T - upper if skew else upper + np.triu(upper, 1).T
 
 
-def matrix_header(path: Path, key: str | None = None) -> tuple[tuple[int, ...], float] | None:
-    """The shape of a matrix from the header of its file, and the bytes that a process takes beside
-    the rows it reads.
+class Header(NamedTuple):
+    """The size of a matrix, from the header of its file."""
 
-    None for other files than .npy, .npz (of one array, or with its ``key``) and .mtx.
+    shape: tuple[int, ...]
+    beside: float
+    """The bytes that a process takes beside the rows it reads."""
+    entries: int | None = None
+    """The number of stored entries of a sparse matrix."""
+
+
+def matrix_header(path: Path, key: str | None = None) -> Header | None:
+    """The header of the file of a matrix.
+
+    None for other files than .npy, .npz (of one array, with its ``key``, or of a sparse matrix) and
+    .mtx.
     """
     name = path.name.lower()
     if name.endswith(".npy"):
-        return npy_shape(path), 0.0
+        return Header(npy_shape(path), 0.0)
     if name.endswith(".mtx"):
         with reading(path, " as a Matrix Market file"):
             market = _market_start(path)
-        return market.shape, 8.0 * math.prod(market.stored)
+        return Header(market.shape, 8.0 * math.prod(market.stored), market.entries)
     keys = npz_keys(path) if name.endswith(".npz") else []
+    if key is None and is_sparse(keys):
+        return _sparse_header(path)
     if key is None and len(keys) == 1:
         key = keys[0]
     if key is None or key not in keys:
         return None
     with reading(path), zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as file:
         shape, _, size = _header(file)
-    return shape, float(size)
+    return Header(shape, float(size))
+
+
+def _sparse_header(path: Path) -> Header:
+    """The header of an archive of ``scipy.sparse.save_npz``."""
+    with reading(path), zipfile.ZipFile(path) as archive:
+        with archive.open("shape.npy") as file:
+            sizes, _, _ = _header(file)
+        with archive.open("data.npy") as file:
+            stored, _, _ = _header(file)
+        if sizes != (2,):
+            raise ValueError(f"its shape must be two numbers, rows and columns, got {sizes}")
+    rows, columns = npz_array(path, "shape").tolist()
+    entries = math.prod(stored)
+    return Header((int(rows), int(columns)), _SPARSE_BYTES * entries, entries)
 
 
 def read_matrix(path: str | os.PathLike[str]) -> Stored:

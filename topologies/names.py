@@ -29,6 +29,7 @@ from topologies.later import nx
 from topologies.text import divided, values
 from topologies.typed import Shape
 from topologies.weights.checks import adjacency
+from topologies.weights.conductances import attribute_of
 from topologies.words import normal_name
 
 _FAMILIES: tuple[Callable[..., Any], ...] = (
@@ -145,13 +146,14 @@ def fixed_agents(specification: str, seed: int = 0) -> int | None:
     return adjacency_from_name(specification, None, seed).shape[0]
 
 
-def unread_in_file(specification: str) -> list[str]:
-    """The names of the edges' attributes in the file of a graph, which are not read; none for
-    graphs that are not from files."""
+def unread_in_file(specification: str, edge_weight: str = "") -> list[str]:
+    """Return the edge attributes in the file of a graph that are not read: all but that of
+    ``edge_weight``; none for graphs that are not from files."""
     if not _is_file(specification):
         return []
     read = digraph_from_name if is_digraph_name(specification) else graph_from_name
-    return networks.unread_attributes(read(specification))
+    found = networks.edge_attributes(read(specification))
+    return [name for name in found if name != attribute_of(edge_weight)]
 
 
 def _call(

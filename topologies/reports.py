@@ -65,7 +65,7 @@ class Case(NamedTuple):
             return name, tracking_weights(self.edges, self.spaced(), self.order).W
         self_weight = 0.8 if self.self_weight is None else self.self_weight
         W = weights_from_name(self.edges, name, self_weight)
-        return resolve_weights_name(self.edges, name), W
+        return resolve_weights_name(name), W
 
     def spaced(self) -> NDArray[np.float64]:
         """The agents' curvatures: 1 for all, or evenly spaced, shape (n,)."""

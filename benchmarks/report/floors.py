@@ -48,7 +48,7 @@ def drfgt() -> Works:
     a, b = published_rows(slice(0, n), n, d, r, 0)
     works: Works = {}
     for kernel in KERNELS:
-        method = DRFGT(step_size=1e-3, penalty=10.0, kernel=kernel)
+        method = DRFGT(step_size=1e-3, penalty=10.0, kernel=kernel, order="combine-then-adapt")
         states = set_up(
             Procrustes(a, b), method, tp.uniform_weights(tp.ring(n)), comm="serial"
         ).states()

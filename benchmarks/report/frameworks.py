@@ -74,7 +74,12 @@ def drfgt() -> Works:
     """DRFGT in one process, and plain NumPy."""
     a, b = published_rows(slice(0, 10), 10, 50, 20, 0)
     W = weights(10)
-    run = set_up(Procrustes(a, b), DRFGT(step_size=1e-3, penalty=10.0), W, comm="serial")
+    run = set_up(
+        Procrustes(a, b),
+        DRFGT(step_size=1e-3, penalty=10.0, order="combine-then-adapt"),
+        W,
+        comm="serial",
+    )
     straight = StraightFused(
         np.stack(a), np.stack([m.T for m in b]).copy(), W, run.x0[0], 1e-3, 10.0
     )

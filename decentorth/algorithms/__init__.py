@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from ..families.generalized.algorithms import *  # noqa: F403
     from ..families.j_orthogonal.algorithms import *  # noqa: F403
     from ..families.nonsmooth.algorithms import *  # noqa: F403
+    from .centralized.block_krylov import BlockKrylov as BlockKrylov
     from .centralized.conjugate_gradients import ConjugateGradients as ConjugateGradients
+    from .centralized.direct import Direct as Direct
     from .centralized.landing import Landing as Landing
     from .centralized.lbfgs import LBFGS as LBFGS
     from .centralized.pcal import PCAL as PCAL

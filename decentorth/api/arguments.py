@@ -44,8 +44,8 @@ class Setup(Place, Generic[P]):
         ``"drfgt:penalty=10"``.
     W
         ``(n, n)`` mixing matrix, symmetric and doubly stochastic, or a `topologies.WeightSequence`
-        that gives one for every round. Or a networkx graph, with Metropolis weights; edge
-        attributes are ignored. Nodes with names are joined to the sites of their names; without
+        that gives one for every round. Or a networkx graph, with Metropolis weights;
+        `topologies.conductance_weights` also reads an attribute of its edges. Nodes with names are joined to the sites of their names; without
         sites, or with numbers, they are the agents in the order of `topologies.numbered`. Or the
         name of a graph or a sequence, with the weights of the command line: ``"ring"``,
         ``"torus:2x5"``. For `PushPull` also a ``networkx.DiGraph``, `topologies.DirectedWeights`,

@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import protocols
 from ..network import Network
+from ..network.masks import MOST_AGENTS
 from ..numerics.definite import SINGULAR
 from ..protocols import Array, ConstraintSet, Declared, Landing, Problem, Projection, SplitFeatures
 from ..registry import algorithms
@@ -46,7 +47,7 @@ def lacking(problem: AnyProblem, declared: Declared) -> tuple[object, type] | No
 
 def check_capabilities(problem: AnyProblem, algorithm: Method) -> None:
     """Raise a TypeError that names the capability that the problem or its constraint set lacks, or
-    a ValueError for a single-agent method with several agents."""
+    a ValueError for features split over agents and a method of whole points."""
     name, declared = type(algorithm).__name__, Declared.of(algorithm)
     if (found := lacking(problem, declared)) is not None:
         thing, need = type(found[0]).__name__, found[1].__name__
@@ -56,12 +57,6 @@ def check_capabilities(problem: AnyProblem, algorithm: Method) -> None:
         raise ValueError(
             f"{name} is for agents that each hold a whole point, but those of "
             f"{type(problem).__name__} hold features, rows of one point"
-        )
-    if algorithm.network == "single-agent" and problem.n_agents > 1:
-        raise ValueError(
-            f"{name} is a centralized method for one agent, but the problem has "
-            f"{problem.n_agents}: use a decentralized method, or one agent (n_agents 1, "
-            "problem.pooled())"
         )
 
 
@@ -207,10 +202,60 @@ def check_agents(network: Network, n_agents: int) -> None:
         raise ValueError(f"W is for {network.n_agents} agents, but the problem has {n_agents}")
 
 
+def check_sums(name: str, network: Network, arrives: bool) -> None:
+    """Raise ValueError unless agents can add exactly, for a method of one agent on several.
+
+    ``arrives`` is True if every message arrives as it was sent.
+    """
+    if network.directed:
+        raise ValueError(
+            f"{name} on several agents adds exactly along a tree, with messages both ways, and "
+            "this graph is directed: take push_pull, or drgta, which retracts; or an undirected "
+            "graph"
+        )
+    if network.sequence is not None:
+        raise ValueError(
+            f"{name} on several agents adds exactly along a tree, and this network changes over "
+            "time: take drfgt with step_size and penalty as numbers, or a graph that stays"
+        )
+    if not arrives:
+        raise ValueError(
+            f"{name} on several agents adds exactly along a tree, and this network loses or "
+            "changes messages: take drfgt, or leave channel out"
+        )
+
+
+def check_secure(algorithm: Method, n_agents: int, hides: bool) -> None:
+    """Raise ValueError unless secure sums hide all that the method sends.
+
+    ``hides`` is True for sums on the host of which every message arrives.
+    """
+    if n_agents == 1:
+        raise ValueError("secure hides the terms of several agents, and this run has one")
+    if algorithm.network != "single-agent" and not Declared.of(algorithm).only_sums:
+        raise ValueError(
+            f"secure is for methods by exact sums, and {type(algorithm).__name__} sends points to "
+            "neighbours: take direct, block_krylov, lbfgs, conjugate_gradients or another method "
+            "for one agent (lobpcg for split features), or leave secure out"
+        )
+    if not hides:
+        raise ValueError(
+            "secure sums are made on the host, and need every message: leave device and channel "
+            "out, or secure"
+        )
+    if n_agents > MOST_AGENTS:
+        raise ValueError(
+            f"secure sums are for at most {MOST_AGENTS} agents, as each has a mask with every "
+            f"other one; this run has {n_agents}"
+        )
+
+
 def check_network(algorithm: Method, network: Network) -> None:
     """Raise ValueError unless the method is for this network, which is directed or changes over
     time."""
     declared, name = Declared.of(algorithm), type(algorithm).__name__
+    if algorithm.network == "single-agent" and network.n_agents > 1:
+        check_sums(name, network, network.sums_exactly)
     if network.sequence is not None and declared.first_step == "auto":
         _ = network.spectrum  # raises where there is none
     if not network.directed:

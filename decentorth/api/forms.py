@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import topologies as tp
-from topologies.graphs.families import partners
+from topologies.words import partners
 
 from .. import network as networks
 from ..numerics.ordered_sums import Csr
@@ -116,8 +116,15 @@ def callback(function: object) -> object:
 
 def channel(faults: networks.Channel | str | None) -> networks.Channel | None:
     """The channel that a text such as ``"loss:p=0.1"`` describes, None for none; a ValueError for
-    an unknown fault."""
-    return networks.Channel(faults) if isinstance(faults, str) else faults
+    an unknown fault, a TypeError for other objects."""
+    if isinstance(faults, str):
+        return networks.Channel(faults)
+    if faults is not None and not isinstance(faults, networks.Channel):
+        raise TypeError(
+            "channel must be a fault such as 'loss:p=0.1', or several as in "
+            f"do.Channel('loss:p=0.1', 'topk:share=0.1'), got {faults!r:.80}"
+        )
+    return faults
 
 
 def method(algorithm: Any) -> object:
@@ -170,3 +177,10 @@ def start(x0: Array | None, problem: Problem[object], seed: int) -> Array:
             "down"
         )
     return point
+
+
+def adds(W: Any, n_agents: int) -> bool:
+    """True if agents of this network can add exactly along a tree: it stays, with edges both
+    ways."""
+    weights, _ = network(W, n_agents, 0)
+    return not isinstance(weights, tp.DirectedWeights | tp.WeightSequence)

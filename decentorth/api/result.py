@@ -15,15 +15,18 @@ from topologies import text
 from ..display import Shown, curve, shape, size, table
 from ..network import Network
 from ..network.collective import AgentCollective
+from ..numerics.threads import one_thread
 from ..problems import AgentProblem
 from ..problems.common.pooled import Units
-from ..protocols import Array, Declared, Row
+from ..problems.features.split import SplitPencil
+from ..protocols import Answered, Array, Declared, Row
 from ..records.figures import plot_histories
 from ..records.files import save, variables
 from ..records.saved_runs import read_finished
 from ..running.history import COUNTS, History
 from ..running.local_stopping import Agreement
 from ..running.loop import Outcome
+from ..running.metrics import error_name
 from .losses import Loss
 from .sent import Sent, sent
 
@@ -78,7 +81,7 @@ class FinishedRun(Shown):
         or from a folder).
     status, converged, message
         One word (converged, iterations, time_limit, objective_floor, unbounded, terminated,
-        interrupted, stopped, diverged, left_safe_region), whether it means convergence, and a
+        interrupted, stopped, no_step, diverged, left_safe_region), whether it means convergence, and a
         sentence.
     history
         The recorded rows as columns.
@@ -269,7 +272,31 @@ class Result(FinishedRun):
         solved = f"{type(self.problem).__name__} by {type(self.algorithm).__name__}"
         if self.collective.size > 1:
             solved = f"{solved} on {self.collective.size} ranks"
-        return {"run": solved, **super()._facts()}
+        facts = {"run": solved, **super()._facts()}
+        if "error" not in facts and self.error is not None:
+            last = [facts.pop("counts"), facts.pop("seconds")]
+            facts |= {"error": f"{self.error:.3g}", "counts": last[0], "seconds": last[1]}
+        return facts
+
+    @cached_property
+    def error(self) -> float | None:
+        """The distance from the answer of all samples, in the measure ``problem.error_name``: that
+        of the last row or, of samples of sites in one process, computed now. None where the answer
+        is not known."""
+        if "error" in self.row.values:
+            return self.row.values["error"]
+        problem: object = self.problem
+        if self.collective.size > 1 or not isinstance(problem, Answered):
+            return None
+        with one_thread():
+            problem.find_answer(self.collective)
+            if not error_name(problem):
+                return None
+            if isinstance(self.problem, SplitPencil):
+                return self.problem.error(self.problem.joined(self.x, self.collective))
+            (total,) = self.collective.sum(self.x)
+            hat = self.problem.constraint.project(total[None] / self.n_agents)
+            return float(self.problem.error(hat[0]))
 
     @property
     def drifted(self) -> bool | None:
@@ -340,6 +367,7 @@ class Result(FinishedRun):
             **{name: self.row[name] for name in COUNTS[1:]},
             "seconds": dict(self.seconds),
             "metrics": dict(self.row.values),
+            "error": self.error,
             "iterates_sha256": self.collective.sha256(self.x),
             "agents": self.n_agents,
             "sent": table,

@@ -13,12 +13,14 @@ import numpy as np
 from decentorth.data.checks import LEAVE_OUT
 from decentorth.data.labels import Labels, as_labels
 from decentorth.protocols import Array, Index
-from topologies.matrix_files import Stored, checked, matrix_header, require_matrix
+from topologies.matrix_files import Header, Stored, checked, matrix_header, require_matrix
 from topologies.memory import require
 
 DENSE_LIMIT = 4 * 2**30
 """The most bytes that a sparse matrix may take in one process when made dense: 4 GiB, or 2**29
 values."""
+_STORED = 1.5
+"""The numbers of 8 bytes that a stored entry takes: its value and its column."""
 
 
 class Extent(NamedTuple):
@@ -29,6 +31,9 @@ class Extent(NamedTuple):
     columns: int
     beside: float = 0.0
     """The bytes that a process takes, beside the rows that it wants, while it reads them."""
+    stored: float | None = None
+    """The numbers that a row takes on average where the file is sparse and stays so: entries and
+    their places."""
 
 
 class Reader(ABC):
@@ -49,7 +54,9 @@ class Reader(ABC):
         """``(m, d)`` of the matrix, both positive."""
 
     def extent(self) -> Extent:
-        """Return the size in the header; a file without a header is read if that is cheap."""
+        """Return the size in the header; a file without a header is read if that is cheap.
+
+        The first row of a text must hold numbers: a dry run reads no more."""
         return Extent(*self.shape)
 
     @abstractmethod
@@ -103,11 +110,16 @@ class ArrayReader(Reader):
     def extent(self) -> Extent:
         header = self._header()
         if header is None:
-            return super().extent()
-        shape, beside = header
-        return Extent(*require_matrix(shape, self._name), beside)
+            matrix = self._matrix
+            stored = (
+                None if isinstance(matrix, np.ndarray) else _STORED * matrix.nnz / self.shape[0]
+            )
+            return Extent(*self.shape, stored=stored)
+        shape = require_matrix(header.shape, self._name)
+        stored = None if header.entries is None else _STORED * header.entries / shape[0]
+        return Extent(*shape, header.beside, stored)
 
-    def _header(self) -> tuple[tuple[int, ...], float] | None:
+    def _header(self) -> Header | None:
         return matrix_header(self.path, self._key)
 
     @cached_property
@@ -137,8 +149,12 @@ class ArrayReader(Reader):
     def has_both(self) -> bool:
         return self._found.labels is not None
 
-    def sparse(self) -> Any:
+    @cached_property
+    def _compressed(self) -> Any:
         return None if isinstance(self._matrix, np.ndarray) else self._matrix.tocsr()
+
+    def sparse(self) -> Any:
+        return self._compressed
 
     def labels(self) -> Labels:
         array, beside = self._found

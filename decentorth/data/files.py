@@ -3,11 +3,11 @@
 =============================  =================================================================================
 ``.npy``                       NumPy array; only the wanted rows are read
 ``.npz``, ``.npz:key``         the only array of an archive, or the one named ``key``
-``.csv`` ``.tsv`` ``.txt``     delimited text (`decentorth.data.text`); only the wanted rows are parsed
+``.csv`` ``.tsv`` ``.txt``     delimited text (`decentorth.data.text`), a table; also compressed, as ``.csv.gz``
 ``.svm`` ``.svmlight``         labels and features in SVMlight format (needs the extra ``data``)
 ``.libsvm``                    the same, and files of other names and ``.txt`` whose first line looks so (``w1a``)
 ``.mtx`` ``.mtx.gz``           Matrix Market, sparse or dense
-``.parquet``                   a table with named columns (`decentorth.data.tables`; needs the extra ``tables``)
+``.parquet``                   a table with named columns (`decentorth.data.arrow`; needs the extra ``tables``)
 ``.mat``, ``.mat:key``         MATLAB up to version 7: the only matrix of numbers, or the one named ``key``
 ``.idx`` ``-ubyte``            idx, as the files of MNIST (`decentorth.data.formats`); only the wanted rows are read
 ``.idx.gz`` ``-ubyte.gz``      the same; compression is detected from the content
@@ -18,16 +18,17 @@ that are too large, compressed arrays that would become more than 1 GiB and 100 
 (`topologies.matrix_files`), and everything but regular files.
 
 A ``.npz`` may also be a sparse matrix saved by ``scipy.sparse.save_npz``. Sparse matrices are made
-dense, up to `decentorth.data.arrays.DENSE_LIMIT` per process. Nothing is unpickled. All values must
-be real and finite (`MatrixFile.observed`: or missing); they are converted to float64, exactly where
-float64 holds them (integers up to 2**53).
+dense, up to `decentorth.data.arrays.DENSE_LIMIT` per process, unless they are to be kept
+(`Columns.keep_sparse`). Nothing is unpickled. All values must be real and finite
+(`MatrixFile.observed`: or missing); they are converted to float64, exactly where float64 holds them
+(integers up to 2**53).
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -37,17 +38,18 @@ from numpy.typing import ArrayLike
 
 from decentorth.data import formats, tables
 from decentorth.data.arrays import ArrayReader, Content, Extent, Reader
+from decentorth.data.arrow import ParquetTable
 from decentorth.data.checks import LEAVE_OUT, require_rows
 from decentorth.data.labels import Labels, typed
 from decentorth.data.mat import MatReader, read_mat
-from decentorth.data.tables import ALL, Columns, ParquetTable, Table, TextTable
-from decentorth.data.text import TextReader, has_delimiter
+from decentorth.data.tables import ALL, Columns, Table
+from decentorth.data.text_table import TextTable
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import regular_size
 from topologies.memory import require
 
 PathLike: TypeAlias = str | os.PathLike[str]
-_TEXT = (".csv", ".tsv", ".txt")
+_TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 _ARRAYS: dict[str, Callable[[Path], Content]] = {
     ".npy": formats.npy,
     **dict.fromkeys((".svm", ".svmlight", ".libsvm"), formats.svmlight),
@@ -92,34 +94,15 @@ def _reader(spec: str, columns: Columns = ALL, triplets: bool = False) -> Reader
             f"{path} lacks names of columns, which text and Parquet have: leave out "
             f"{columns.given() or 'triplets'}"
         )
-    if triplets:
-        return ArrayReader(path, lambda _: tables.triplets(_table(path, columns)), spec)
-    may_miss = tabular and columns.keep_missing and has_delimiter(path)
-    if known == ".parquet" or columns.by_name or may_miss:
-        return _table(path, columns)
-    if known in _TEXT:
-        return TextReader(path)
+    if tabular:
+        table = (ParquetTable if known == ".parquet" else TextTable)(path, columns)
+        if not triplets:
+            return table
+        return ArrayReader(path, lambda _: tables.triplets(table), spec)
     if known in _KEYED:
         kind = {".mat": MatReader}.get(known, ArrayReader)
         return kind(path, lambda path: _KEYED[known](path, key), spec, key)
     return ArrayReader(path, _ARRAYS[known], spec)
-
-
-def _table(path: Path, columns: Columns) -> Table:
-    if extension(path) == ".parquet":
-        return ParquetTable(path, columns)
-    return TextTable(path, columns)
-
-
-def table(spec: str) -> Table | None:
-    """Return the table in a file, without reading it; None for a file without column names.
-
-    Raises the errors of `MatrixFile`.
-    """
-    reader = _reader(spec)
-    if extension(reader.path) not in (".parquet", *_TEXT):
-        return None
-    return _table(reader.path, ALL)
 
 
 class MatrixFile:
@@ -169,10 +152,27 @@ class MatrixFile:
         self.name = os.fspath(path)
         self._reader = reader or _reader(self.name, columns, triplets)
         self._keeps_missing = columns.keep_missing
+        self._keeps_sparse = columns.keep_sparse
+
+    @property
+    def table(self) -> Table | None:
+        """The table in the file; None for a file without names of columns."""
+        return self._reader if isinstance(self._reader, Table) else None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns of the matrix; empty if they are unnamed."""
+        return () if self.table is None else self.table.samples
+
+    def choosing(self, columns: Columns) -> MatrixFile:
+        """The same file with other columns of its table; its beginning is not read again."""
+        if self.table is None:
+            return MatrixFile(self.name, columns)
+        return MatrixFile(self.name, columns, reader=self.table.choosing(columns))
 
     @property
     def shape(self) -> tuple[int, int]:
-        """``(m, d)``: the shape, from the header or, in delimited text, by counting lines."""
+        """``(m, d)``: the shape, from the header or, in delimited text, by counting rows."""
         return self._reader.shape
 
     def extent(self) -> Extent:
@@ -180,18 +180,28 @@ class MatrixFile:
         beside the rows."""
         return self._reader.extent()
 
-    def rows(self, index: ArrayLike) -> Array:
+    def rows(self, index: ArrayLike) -> Any:
         """Return the rows ``index``, in that order and with repeats.
 
-        The result is a new float64 array, ``(len(index), d)``, C-contiguous.
+        The result is a new float64 array, ``(len(index), d)``, C-contiguous, or the ``csr_array``
+        of a sparse file whose rows are kept sparse.
         """
+        if self._kept_sparse is not None:
+            return self._kept_sparse[require_rows(index, self.shape[0], self.name)]
         return self._select(index, missing=False)
+
+    def divided(self, parts: Sequence[Index]) -> list[Any]:
+        """The rows of each of several parts, as `rows`; a long table is read once for all."""
+        if self.table is None or self.table.short or len(parts) == 1:
+            return [self.rows(part) for part in parts]
+        whole = self.rows(np.concatenate(parts))
+        return np.split(whole, np.cumsum([len(part) for part in parts[:-1]]))
 
     def part(self, rows: Index, columns: Index) -> Array:
         """``(len(rows), len(columns))``: some rows and columns, in that order; of a sparse file
         only these are made dense."""
         if self._reader.sparse() is None:
-            return np.ascontiguousarray(self.rows(rows)[:, columns])
+            return np.ascontiguousarray(self._select(rows, missing=False)[:, columns])
         index = require_rows(rows, self.shape[0], self.name)
         require(8.0 * len(index) * np.size(columns), self.name)
         part: Array = self.stored()[index][:, columns].toarray()
@@ -222,17 +232,24 @@ class MatrixFile:
                 "process (more ranks)"
             ) from error
 
-    def _require_finite(self, block: Array, rows: Index | None, missing: bool = False) -> None:
+    def _require_finite(
+        self, block: Array, rows: Index | None, missing: bool = False, stored: Any = None
+    ) -> None:
         """Raise unless all values are finite, or NaN where values may be ``missing``; the message
         has the place of the first wrong.
 
-        ``rows`` are the numbers of the block's rows in the matrix (None: all of them).
+        ``rows`` are the numbers of the block's rows in the matrix (None: all of them). A block of
+        one column may hold the entries of the sparse matrix ``stored``.
         """
         bad = np.isinf(block) if missing or self._keeps_missing else ~np.isfinite(block)
         count = int(np.count_nonzero(bad))
         if not count:
             return
         row, column = (int(i) for i in np.argwhere(bad)[0])
+        first = block[row, column]
+        if stored is not None:
+            column = int(stored.indices[row])
+            row = int(np.searchsorted(stored.indptr, row, side="right")) - 1
         place = self._reader.place(row if rows is None else int(rows[row]), column)
         nans = int(np.count_nonzero(np.isnan(block[bad])))
         repair = LEAVE_OUT
@@ -240,11 +257,21 @@ class MatrixFile:
             repair = self._reader.repair
         raise ValueError(
             f"{self.name}: {count} of the {block.size} values read are not finite ({nans} NaN, "
-            f"{count - nans} infinite); the first is {block[row, column]} at {place}. {repair}"
+            f"{count - nans} infinite); the first is {first} at {place}. {repair}"
         )
 
-    def matrix(self) -> Array:
-        """Return all rows as a new float64 array, ``(m, d)``, C-contiguous."""
+    @cached_property
+    def _kept_sparse(self) -> Any:
+        """All rows of a sparse file that are kept sparse; otherwise None."""
+        found = self._reader.sparse() if self._keeps_sparse else None
+        if found is not None:
+            self._require_finite(found.data[:, None], None, stored=found)
+        return found
+
+    def matrix(self) -> Any:
+        """Return all rows as `rows` does."""
+        if self._kept_sparse is not None:
+            return self._kept_sparse
         block = self._read(None)
         self._require_finite(block, None)
         return block
@@ -257,7 +284,7 @@ class MatrixFile:
         found = self._reader.sparse()
         if found is None:
             return self.matrix()
-        self._require_finite(found.data[:, None], None)
+        self._require_finite(found.data[:, None], None, stored=found)
         return found
 
     @cached_property
@@ -275,7 +302,8 @@ class MatrixFile:
 
 def load_matrix(path: PathLike) -> Array:
     """``(m, d)``: the whole matrix at ``path``, see `MatrixFile.matrix`."""
-    return MatrixFile(path).matrix()
+    dense: Array = MatrixFile(path).matrix()
+    return dense
 
 
 def load_labels(path: PathLike) -> Labels:

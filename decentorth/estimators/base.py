@@ -15,14 +15,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .. import registry
-from ..api import Result, solve
+from ..api import Result, forms, solve
 from ..api.certificate import certify
 from ..api.same import check_facts
 from ..data.sites import naming, sites_of
@@ -98,6 +97,8 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
     _alone: ClassVar[str] = "rgd"
     _together: ClassVar[str] = "drfgt"
+    _adding: ClassVar[str] = ""
+    """The method of agents that can add exactly along a tree; by default ``_together``."""
     _slope: ClassVar[str] = "gradient_norm"
     """The metric to which ``tol`` applies."""
     _metrics: ClassVar[tuple[Metric, ...]] = ()
@@ -134,11 +135,13 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def _n_features_out(self) -> int:
         return int(self.n_components_)
 
-    def _method(self, n_agents: int, features: bool = False) -> Any:
-        """The algorithm that the parameters name or hold."""
+    def _method(self, n_agents: int, features: bool = False, W: Any = None) -> Any:
+        """The algorithm that the parameters name or hold; W is the network of several agents."""
         method = self.algorithm
         if method == "auto":
             method = "lobpcg" if features else self._alone if n_agents == 1 else self._together
+            if self._adding and n_agents > 1 and not features and forms.adds(W, n_agents):
+                method = self._adding
         if isinstance(method, str):
             entry, own = registry.algorithms.get(method), {"step_size": self.step_size}
             if self.step_size == "auto":
@@ -187,7 +190,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
         result = solve(
             Deferred(n_agents, self._started(build, last), sites=sites, private=private),
-            method or self._method(n_agents, features),
+            method or self._method(n_agents, features, W),
             W,
             iterations=self.max_iter,
             stopping=stopping if alone else stopping & Consensus(self.tol),
@@ -308,21 +311,19 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """Samples in one place, checked for entries whose squares are no numbers."""
         return matrices(name, [X], missing=self._wanted.fill)[0]
 
-    def _agents(self, name: str, entries: Entries) -> list[Any]:
+    def _agents(self, name: str, entries: Entries, *, sparse: bool = False) -> list[Any]:
         """Check all agents' samples together; sets ``n_features_in_`` and, from data frames,
         ``feature_names_in_``.
 
-        Where a rank gives None for the agents of others, all are checked by their ranks, and None
-        stays in the list. Also sets ``_counts``, the number of samples of each agent.
+        They may be ``sparse``. Where a rank gives None for the agents of others, all are checked by
+        their ranks, and None stays in the list. Also sets ``_counts``, the number of samples of
+        each agent.
         """
         own = entries.own
         mine = same_names(name, entries.given[own], own.start, entries.collective)
         checked: list[Any] = [None] * len(entries.given)
         with entries.together():
-            for agent, one in enumerate(mine, own.start):
-                if issparse(one):
-                    raise TypeError(f"{name} of agent {agent} is sparse: give X.toarray()")
-            checked[own] = matrices(name, mine, own.start, missing=self._wanted.fill)
+            checked[own] = matrices(name, mine, own.start, missing=self._wanted.fill, sparse=sparse)
             same_columns(name, checked[own], own.start)
             validate_data(self, mine[0], skip_check_array=True)
         entries.collective.same(

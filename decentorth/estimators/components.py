@@ -163,7 +163,7 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
             return point
         return self._units.mean + self._units.scale * point
 
-    def _centred(self, X: Array) -> Array:
+    def _centred(self, X: Any) -> Any:
         """``(m, d)``: samples seen from the origin, in the units of the method."""
         if self._units is not None:
             X = self._units.standard(X) if self._moves else self._units.completed(X)

@@ -27,7 +27,7 @@ from ..families.generalized.problems.gevp import PooledGEVP
 from ..families.generalized.problems.lda import agent_scatters, class_means
 from ..numerics.threads import one_thread
 from ..problems.common.division import placed
-from ..problems.common.pooled import root_inverse, total
+from ..problems.common.pooled import root_inverse, symmetric_total
 from ..protocols import Array, Collective
 from .base import Directions, check_components, signs
 from .components import ComponentEstimator, pencil_images
@@ -84,6 +84,7 @@ class LDA(ComponentEstimator):
     """
 
     _together = "generalized_drfgt"
+    _adding = "direct"
     _centers = True
 
     n_components: int | None = None
@@ -156,7 +157,7 @@ class LDA(ComponentEstimator):
             between, within = agent_scatters(mine, numbers, moments, self.ridge, n, collective)
             whole = [b + w for b, w in zip(between, within, strict=True)]
             with one_thread():
-                mean = total(whole, d * d, np.ravel, collective.fold).reshape(d, d) / n
+                mean = symmetric_total(whole, d, np.asarray, collective) / n
                 values = np.linalg.eigvalsh(mean)
             self._unit = 1.0
             if values[0] > SINGULAR * values[-1]:

@@ -60,7 +60,7 @@ class Pairs(problems.CCA):
 class SplitPairs(problems.SplitCCA):
     """The problem of agents that hold features, without its answer."""
 
-    def prepare(self, collective: Collective) -> None:
+    def find_answer(self, collective: Collective) -> None:
         """The answer is left unknown."""
 
     def condition(self) -> float:

@@ -35,7 +35,9 @@ from ..api import Result
 from ..numerics.definite import SINGULAR
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
+from ..problems.common.checks import Rows
 from ..problems.common.pooled import HERE, Units
+from ..problems.common.sparse_rows import SparseRows
 from ..problems.features.split import Among
 from ..problems.stiefel.pca import Weights
 from ..protocols import Array, Collective
@@ -76,14 +78,14 @@ class Components(problems.PCA):
             found += self.offsets
         return found
 
-    def prepare(self, collective: Collective) -> None:
+    def find_answer(self, collective: Collective) -> None:
         """The answer is left unknown."""
 
 
 class SplitParts(problems.SplitPCA):
     """The problem of agents that hold features, without its answer."""
 
-    def prepare(self, collective: Collective) -> None:
+    def find_answer(self, collective: Collective) -> None:
         """The answer is left unknown."""
 
 
@@ -204,9 +206,9 @@ class PCA(StreamEstimator):
         Parameters
         ----------
         agents
-            X_i, ``(m_i, d)``, of each agent; with ``split="features"`` ``(m, d_i)``, each agent's
-            features of the same samples, of which the components then have the order. Every sample
-            has the same weight.
+            X_i, ``(m_i, d)``, of each agent, dense or sparse; with ``split="features"`` ``(m,
+            d_i)``, each agent's features of the same samples, of which the components then have the
+            order. Every sample has the same weight.
         W
             As for `solve`.
         split
@@ -224,7 +226,7 @@ class PCA(StreamEstimator):
         """
         entries = self._entries(agents, W=W, split=split, warm_start=warm_start)
         if not by_features(split, warm_start):
-            checked = self._agents("X", entries)
+            checked = self._agents("X", entries, sparse=True)
             return self._fit(checked, W, self._last(warm_start))
         if self.weights != "samples":
             raise ValueError(
@@ -483,9 +485,16 @@ def _contraction(history: Mapping[str, Array]) -> float:
     return float((norms[-1] / norms[half]) ** (1.0 / (iterations[-1] - iterations[half])))
 
 
-def _explaining(share: float, scaled: Sequence[Array], most: int, collective: Collective) -> int:
+def _explaining(share: float, scaled: Sequence[Rows], most: int, collective: Collective) -> int:
     """The least number of components that explain more than this share of the variance of all
     agents' samples."""
+    d = scaled[0].shape[1]
+    with collective.together():
+        if d > DIRECT and any(isinstance(x, SparseRows) for x in scaled):
+            raise ValueError(
+                f"sparse samples of more than {DIRECT} features need a number of components, got "
+                f"the share n_components={share} of the variance of {d}"
+            )
     weighted = [x / np.sqrt(len(x)) for x in scaled]
     values = np.maximum(np.linalg.eigvalsh(pooled.gram(weighted, collective))[::-1], 0.0).cumsum()
     return min(int(np.searchsorted(values, share * values[-1], side="right")) + 1, most)

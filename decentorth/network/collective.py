@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -99,6 +99,13 @@ class AgentCollective:
 
         parts = np.split(self.fold(int(cuts[-1]), add), cuts[:-1])
         return tuple(part.reshape(x.shape[1:]) for x, part in zip(per_agent, parts, strict=True))
+
+    def each(self, size: int, terms: Iterable[Array]) -> Array:
+        def add(total: Array) -> None:
+            for term in terms:
+                total += term
+
+        return self.fold(size, add)
 
     def column_sums(self, per_agent: Array) -> Array:
         if self._along_edges is None:

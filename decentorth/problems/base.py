@@ -321,13 +321,18 @@ class Outline(NamedTuple):
     """The numbers of columns of each view of the samples."""
     wanted: Wanted = ASIS
     """The units in which samples are wanted, for which agents add up."""
+    stored: float | None = None
+    """The numbers that a row takes on average where rows stay sparse; nothing is then held beside
+    them."""
 
     def needed(self, agents: slice, points: int = 0) -> float:
         """The bytes that a process needs, at least, to make the problem of its agents, and for this
         number of points."""
         own = self.counts[agents]
-        numbers = self.copies * self.width * sum(own) + self.more(own) + self.point * points
-        return 8.0 * numbers + self.beside
+        held = self.copies * self.width * sum(own) + self.more(own)
+        if self.stored is not None:
+            held = self.copies * self.stored * sum(own)
+        return 8.0 * (held + self.point * points) + self.beside
 
 
 def holders(n_agents: int, sites: Sequence[str]) -> list[str]:
@@ -367,7 +372,8 @@ class Deferred(NamedTuple):
     sites: tuple[str, ...] = ()
     """The names of all agents' sites, if they have names."""
     private: bool = False
-    """True if each rank reads the samples of its own agents only."""
+    """True if each rank reads the samples of its own agents only; whatever is derived from them
+    then goes along the edges of the network, counted."""
     given: Mapping[str, object] = MappingProxyType({})
     """The settings that the problem is made from, by name; every rank must have the same."""
 
@@ -429,6 +435,8 @@ class Loadable:
 
     _arrays: ClassVar[int] = 1
     """The number of arrays of each agent."""
+    _keeps_sparse: ClassVar[bool] = False
+    """True if sparse arrays stay sparse."""
 
     @classmethod
     def from_loader(
@@ -491,7 +499,7 @@ class Loadable:
         sites
             A dictionary from the names of the sites to their samples, a list or generator of
             samples, or their files as one text: ``"north.csv,south.csv"``, a folder or a pattern.
-            Samples are an array, a frame of pandas or polars, a file, a function without arguments
+            Samples are an array, a sparse matrix of SciPy, a frame of pandas or polars, a file, a function without arguments
             that returns one of these, or, for a problem of several arrays, a tuple of them. None
             stands for the samples of other ranks.
         columns
@@ -531,10 +539,12 @@ class Loadable:
             return [list(zip(every, view, strict=True)) for view in views]
 
         wanted = Wanted(center, scale, missing)
-        found = Sites(entries, (columns or Columns())._replace(keep_missing=wanted.fill))
+        read = columns or Columns()
+        read = read._replace(keep_missing=wanted.fill, keep_sparse=cls._keeps_sparse)
+        found = Sites(entries, read)
 
         def outline() -> Outline:
-            return Outline(found.counts, found.width, beside=found.beside)
+            return Outline(found.counts, found.width, beside=found.beside, stored=found.stored)
 
         arguments = {"n_agents": len(given), **more}
         build = cls._builder(found.read, wanted, settings, arguments, lambda: naming(every))
@@ -605,7 +615,7 @@ def _in_units(
     found = []
     for view, names in views:
         with collective.together():
-            checked = matrices("A", view, first, missing=wanted.fill)
+            checked = matrices("A", view, first, missing=wanted.fill, sparse=True)
             width = same_columns("A", checked, first)
         collective.same("the number of columns", str(width).encode())
         found.append(in_units(checked, collective, wanted, names))

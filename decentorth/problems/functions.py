@@ -87,12 +87,7 @@ class FunctionProblem(AgentProblem[C]):
     ) -> None:
         _check_functions(value=value, gradient=gradient, gradient_on=gradient_on or value)
         n_agents = check("n_agents", Count, n_agents)
-        try:
-            len(constraint.shape)
-        except (AttributeError, TypeError):
-            raise TypeError(
-                f"constraint must be a set such as do.sets.Stiefel(8, 2), got {constraint!r:.80}"
-            ) from None
+        check_set(constraint)
         super().__init__(n_agents, slice(0, n_agents), constraint)
         self._numbers: Index = np.arange(n_agents, dtype=np.int64)
         self._value, self._gradient, self._gradient_on = value, gradient, gradient_on
@@ -249,6 +244,16 @@ class NonsmoothFunctionProblem(FunctionProblem[C], SeparateColumns):
             return some(agents, point, columns)
 
         return self._answers("partial_subgradient", partial, x, shape)
+
+
+def check_set(constraint: Any) -> None:
+    """Raise TypeError unless ``constraint`` is a set."""
+    try:
+        len(constraint.shape)
+    except (AttributeError, TypeError):
+        raise TypeError(
+            f"constraint must be a set such as do.sets.Stiefel(8, 2), got {constraint!r:.80}"
+        ) from None
 
 
 def _stay(given: object) -> object:

@@ -13,19 +13,21 @@ Beside values and gradients the mean offers the methods that the blocks have
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from operator import methodcaller
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..numerics.ordered_sums import add_agents
 from ..protocols import (
+    Answered,
     Array,
     Collective,
     ColumnOracle,
+    Eigenproblem,
     Index,
     Problem,
     Quadratic,
@@ -34,9 +36,14 @@ from ..protocols import (
     WeaklyConvex,
 )
 from .base import AgentProblem, Deferred, Outline, Selection, SeparateColumns
+from .common.moments import packed, unpacked
 
 LARGEST_HESSIAN = 1000
 """The order up to which a Hessian is summed for a Lipschitz constant."""
+FEW = 20
+"""The points of which a matrix may have the size to be sent for a Lipschitz constant."""
+KEPT = 2
+"""The last points whose value and gradient are kept: that of the iteration and that of a row."""
 AT_POINTS = ("hessian_product", "product", "local_product", "local_diagonal")
 """The blocks' methods whose mean at the same points is the method of the mean."""
 FROM_SAMPLES = ("gradient_on", "product_on")
@@ -91,12 +98,15 @@ class Spread:
     def build(self, blocks: slice, collective: Collective) -> SpreadProblem:
         """The problem of the one agent, with the blocks of this rank; every rank calls it with the
         collective of the blocks."""
-        base = self._deferred.build(blocks, collective)
-        if isinstance(base, Smooth):
-            return SmoothSpread(base, collective)
-        if isinstance(base, WeaklyConvex):
-            return WeaklyConvexSpread(base, collective)
-        return SpreadProblem(base, collective)
+        return mean_of(self._deferred.build(blocks, collective), collective)
+
+
+class Evaluation(NamedTuple):
+    """A point ``(1, *shape)``, the value ``(1,)`` and the gradient there."""
+
+    x: Array
+    value: Array
+    gradient: Array
 
 
 class SpreadProblem(AgentProblem[Any]):
@@ -112,6 +122,9 @@ class SpreadProblem(AgentProblem[Any]):
         The problem of the local blocks f_i.
     collective
         The collective of the blocks.
+    by_messages
+        True if a sum takes messages between agents: value and gradient at a point are then added
+        together and kept for the last two points, and a Hessian is added only if it is small.
 
     Examples
     --------
@@ -123,25 +136,19 @@ class SpreadProblem(AgentProblem[Any]):
     True
     """
 
-    n_samples: Index
-    """``(1,)``: the number of all samples, where the blocks have samples."""
-
-    def __init__(self, base: Any, collective: Collective) -> None:
+    def __init__(self, base: Any, collective: Collective, by_messages: bool = False) -> None:
         super().__init__(1, slice(0, 1), base.constraint)
         self.base, self._collective, self.units = base, collective, base.units
         self.nonsmooth, self.evaluations = base.nonsmooth, base.evaluations
-        self.holds_out, self.error_name = base.holds_out, base.error_name
+        self.holds_out, self._by_messages = base.holds_out, by_messages
         names = {*dir(base)}
         methods = self._methods()
         vars(self).update({name: methods[name] for name in methods.keys() & names})
-        if "n_samples" in names:
-
-            def add(total: Array) -> None:
-                total[base.agents] = base.n_samples
-
-            self._counts: Index = collective.fold(base.n_agents, add).astype(np.int64)
-            self.n_samples = np.array([self._counts.sum(-1)], dtype=np.int64)
-        self.offered = frozenset(vars(self))
+        self.offered = frozenset(vars(self)) | ({"n_samples"} & names)
+        self._size = math.prod(self.shape)
+        self._known: tuple[Evaluation, ...] = ()
+        self._learned: Evaluation | None = None
+        self._operations: dict[int, float] = {}
 
     def _methods(self) -> dict[str, Callable[..., Any]]:
         """The methods that a mean may offer beside those of every problem: those of its blocks
@@ -161,6 +168,31 @@ class SpreadProblem(AgentProblem[Any]):
 
     def _take(self, local: Selection) -> None:
         """Keep the only agent."""
+
+    @property
+    def error_name(self) -> str:  # type: ignore[override]
+        """The name of the blocks' error, where the answer is known."""
+        return str(self.base.error_name)
+
+    @property
+    def optimal_value(self) -> float | None:  # type: ignore[override]
+        """The least value, where it is known."""
+        least: float | None = self.base.optimal_value
+        return least
+
+    @cached_property
+    def _counts(self) -> Index:
+        """``(n,)``: the numbers of samples of all blocks."""
+        base = self.base
+        blocks = np.arange(base.n_agents)
+        each = zip(blocks[base.agents], base.n_samples, strict=True)
+        terms = (np.where(blocks == block, float(count), 0.0) for block, count in each)
+        return self._collective.each(base.n_agents, terms).astype(np.int64)
+
+    @property
+    def n_samples(self) -> Index:
+        """``(1,)``: the number of all samples, where the blocks have samples."""
+        return self._counts.sum(keepdims=True)
 
     def _total(self, per_block: Array) -> Array:
         """``(1, ...)``: the sum over all blocks, in block order."""
@@ -200,15 +232,10 @@ class SpreadProblem(AgentProblem[Any]):
         """``(1, d, d)``: the mean of the matrices of the blocks' method ``name``, of which a rank
         holds one at a time."""
         d, own = self.shape[0], self.base.agents
-
-        def add(total: Array) -> None:
-            for block in range(own.start, own.stop):
-                one = methodcaller(name)(self.base.restrict(slice(block, block + 1)))
-                add_agents(one.reshape(1, -1), total)
-
-        total = self._collective.fold(d * d, add)
-        total /= self.base.n_agents
-        return total.reshape(1, d, d)
+        blocks = (self.base.restrict(slice(i, i + 1)) for i in range(own.start, own.stop))
+        terms = (packed(methodcaller(name)(block))[0] for block in blocks)
+        total = self._collective.each(d * (d + 1) // 2, terms)
+        return unpacked(total / self.base.n_agents, d)[None]
 
     def _mean_on(
         self, batch: Index, shape: tuple[int, ...], evaluate: Callable[[Any, Index], Array]
@@ -238,10 +265,6 @@ class SpreadProblem(AgentProblem[Any]):
         return self._mean_matrix("trace_form")
 
     @cached_property
-    def _spent(self) -> Callable[[int], Array]:
-        return cache(lambda columns: self._total(self.base.flops(columns)))
-
-    @cached_property
     def _matrix_shape(self) -> tuple[int, ...]:
         first = self.base.agents.start
         own = self.base.restrict(slice(first, first + 1))
@@ -261,19 +284,84 @@ class SpreadProblem(AgentProblem[Any]):
         """``(1,)``: the operations of all blocks, for all columns where a block of columns needs
         products with all of them."""
         separate = isinstance(self.base, SeparateColumns) or not isinstance(self.base, ColumnOracle)
-        return self._spent(columns if separate else self.shape[1])
+        if not separate:
+            columns = self.shape[1]
+        if columns not in self._operations:
+            self._operations[columns] = float(self._total(self.base.flops(columns))[0])
+        return np.array([self._operations[columns]])
 
     def value(self, x: Array) -> Array:
         """Return f(x), ``(1,)``."""
+        if self._by_messages:
+            return self._evaluated(x).value.copy()
         return self._mean_at("value", x)
 
     def gradient(self, x: Array) -> Array:
         """``(1, *shape)``: the gradient G(x)."""
+        if self._by_messages:
+            return self._evaluated(x).gradient.copy()
         return self._mean_at("gradient", x)
+
+    def _evaluated(self, x: Array) -> Evaluation:
+        """f and G at x: known, or by one sum."""
+        for known in (*self._known, self._learned):
+            if known is not None and np.array_equal(known.x, x):
+                return known
+        values = self._per_block(lambda part, own: part.value(own), x)
+        gradients = self._per_block(lambda part, own: part.gradient(own), x)
+        value, gradient = self._collective.sum(values, gradients)
+        n = self.base.n_agents
+        found = Evaluation(x.copy(), value.reshape(1) / n, gradient[None] / n)
+        self._known = (found, *self._known[: KEPT - 1])
+        return found
+
+    def learn(self, x: Array, gradient: Array) -> None:
+        """Take a gradient that a method has found without a sum: for an `Eigenproblem`, whose value
+        is <x, G(x)> / 2, and a `Quadratic`, whose values differ by <x - y, G(x) + G(y)> / 2, y the
+        last point with a sum."""
+        if isinstance(self.base, Eigenproblem):
+            value = np.array([0.5 * float(np.vdot(x, gradient))])
+        elif self._known and isinstance(self.base, Quadratic):
+            y, there, slope = self._known[0]
+            value = there + 0.5 * np.vdot(x - y, gradient + slope)
+        else:
+            return
+        self._learned = Evaluation(x.copy(), value, gradient.copy())
+
+    def remembered(self) -> dict[str, Array]:
+        """The sums that are kept, ``(1, count, ...)`` each, for a checkpoint."""
+        known = [np.concatenate([part.ravel() for part in one]) for one in self._known]
+        width = 2 * self._size + 1
+        operations = [*self._operations.items()]
+        return {
+            "evaluations": np.array(known).reshape(1, len(known), width),
+            "operations": np.array(operations, dtype=np.float64).reshape(1, len(operations), 2),
+        }
+
+    def remember(self, sums: Mapping[str, Array]) -> None:
+        """Continue with the sums of `remembered`; a ValueError for others."""
+        size, shape = self._size, (1, *self.shape)
+        widths = {name: array.shape[2] for name, array in sums.items() if array.ndim == 3}
+        if widths != {"evaluations": 2 * size + 1, "operations": 2}:
+            raise ValueError(
+                f"the sums of a checkpoint must be evaluations of {2 * size + 1} numbers and "
+                f"operations of 2, got {widths}"
+            )
+        self._known = tuple(
+            Evaluation(
+                row[:size].reshape(shape), row[size : size + 1], row[size + 1 :].reshape(shape)
+            )
+            for row in sums["evaluations"][0, :KEPT]
+        )
+        self._operations = {int(row[0]): float(row[1]) for row in sums["operations"][0]}
 
     def prepare(self, collective: Collective) -> None:
         self.base.prepare(self._collective)
-        self.error_name, self.optimal_value = self.base.error_name, self.base.optimal_value
+
+    def find_answer(self, collective: Collective) -> None:
+        """Compute the answer of the blocks' problem, if it has one."""
+        if isinstance(self.base, Answered):
+            self.base.find_answer(self._collective)
 
     def start(self, seed: int) -> Array:
         return self.base.start(seed)
@@ -299,12 +387,16 @@ class SmoothSpread(SpreadProblem):
     def lipschitz(self) -> Array:
         """``(1,)``: the Lipschitz constant of the mean, or a bound on it.
 
-        It is exact with a Hessian of order 1000 at most or a trace form; otherwise it is the mean
-        of the blocks' constants.
+        It is exact with a Hessian of order 1000 at most or a trace form, where these are small
+        enough to be sent; otherwise it is the mean of the blocks' constants.
         """
+        d = self.shape[0]
+        numbers = d * (d + 1) // 2
+        if self._by_messages and numbers > FEW * self._size:
+            return self._mean(self.base.lipschitz)
         if isinstance(self, TraceForm):
             hessian = self.trace_form()
-        elif isinstance(self, Quadratic) and self.shape[0] <= LARGEST_HESSIAN:
+        elif isinstance(self, Quadratic) and d <= LARGEST_HESSIAN:
             hessian = self.hessian()
         else:
             return self._mean(self.base.lipschitz)
@@ -326,3 +418,13 @@ class WeaklyConvexSpread(SpreadProblem):
     def lipschitz_value(self) -> Array:
         """``(1,)``: a Lipschitz constant of f."""
         return self._mean(self.base.lipschitz_value)
+
+
+def mean_of(base: Any, collective: Collective, by_messages: bool = False) -> SpreadProblem:
+    """The mean of the objectives of a problem's agents as that of one agent, see
+    `SpreadProblem`."""
+    if isinstance(base, Smooth):
+        return SmoothSpread(base, collective, by_messages)
+    if isinstance(base, WeaklyConvex):
+        return WeaklyConvexSpread(base, collective, by_messages)
+    return SpreadProblem(base, collective, by_messages)

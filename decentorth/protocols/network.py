@@ -3,7 +3,7 @@ network."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Literal, NamedTuple, Protocol
 
@@ -127,6 +127,10 @@ class Collective(Protocol):
     def sum(self, *per_agent: Array) -> tuple[Array, ...]:
         """The sums over agents, ``(n_local, ...) -> (...)`` each, added in agent order: the same
         bits on any number of ranks."""
+
+    def each(self, size: int, terms: Iterable[Array]) -> Array:
+        """The sum ``(size,)`` of the terms of all agents, of which those of this process come in
+        agent order, each made when it is asked for."""
 
     def column_sums(self, per_agent: Array) -> Array:
         """Return the sums over agents, ``(n_local, k) -> (k,)``.

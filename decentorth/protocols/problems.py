@@ -105,6 +105,39 @@ class HessianProducts(Protocol):
 
 
 @runtime_checkable
+class Moments(Protocol):
+    """A problem that depends on the data through a few sums over the agents."""
+
+    @property
+    def n_moments(self) -> int:
+        """The number of these sums."""
+
+    def agent_moments(self) -> Array:
+        """The numbers of each agent, ``(n_local, n_moments)``, whose sums over all agents determine
+        the mean objective."""
+
+    def from_moments(self, sums: Array) -> Any:
+        """The mean of all agents' objectives as the problem of one agent, from the sums
+        ``(k,)``."""
+
+
+@runtime_checkable
+class Answered(Protocol):
+    """A problem whose answer for all agents can be computed, for the distance from it."""
+
+    def find_answer(self, collective: Collective) -> None:
+        """Compute the answer, once, after `Problem.prepare`; called by every rank."""
+
+
+@runtime_checkable
+class Solvable(Protocol):
+    """A problem whose minimiser linear algebra finds."""
+
+    def answer(self) -> Array:
+        """The minimiser of a single agent's problem, ``shape``."""
+
+
+@runtime_checkable
 class Sampled(Protocol):
     """A problem whose f_i is a mean over samples, so that a few of them give an unbiased
     gradient."""
@@ -177,7 +210,10 @@ class Eigenproblem(Protocol):
     """A problem with f_i(x) = -1/2 tr(x^T C_i x), which power iterations can solve."""
 
     def product(self, x: Array) -> Array:
-        """Return the products C_i x_i in a new array shaped like ``x``."""
+        """Return the products C_i x_i in a new array shaped like ``x``.
+
+        x may have any number of columns.
+        """
 
 
 @runtime_checkable

@@ -55,6 +55,9 @@ class Observed(State, Protocol):
     """The floating-point operations so far."""
     drift: Array
     """The largest infeasibility that a re-orthogonalisation has found."""
+    point: Any
+    """The point x of a single agent with ``gradient``, the gradient there, which the method carries
+    along."""
 
 
 S = TypeVar("S", bound=State)
@@ -138,6 +141,11 @@ class Declared:
     """True if its iterations can be made on a device."""
     every_message: ClassVar[bool] = False
     """True if it does not tolerate lost or changed messages."""
+    by_moments: ClassVar[bool] = False
+    """True if several agents only add the sums on which the problem depends
+    (`protocols.Moments`)."""
+    only_sums: ClassVar[bool] = False
+    """True if its agents send nothing but exact sums (`Network.total`)."""
     on_time: ClassVar[bool] = False
     """True if it does not converge where most messages are late."""
     nonsmooth: ClassVar[bool] = False
@@ -159,6 +167,8 @@ class Declared:
     step_size: Any = None
     penalty: Any = None
     momentum: Any = 0.0
+    order: Any = None
+    """The order in which a method mixes and moves, where it has several."""
     varsigma: Any = None
     """Of a method that minimises a majoriser: its constant, or the name of the rule that finds
     it."""

@@ -126,7 +126,8 @@ def read_start(place: str | os.PathLike[str]) -> Array:
     except (ValueError, TypeError) as error:
         why = f"{error}; give a run's folder or a .npy file of real numbers"
         raise InputError(f"cannot start from {place}: {why}") from None
-    start: Array = np.ascontiguousarray(point, dtype=np.float64)
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused later
+        start: Array = np.ascontiguousarray(point, dtype=np.float64)
     return start
 
 

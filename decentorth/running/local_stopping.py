@@ -44,7 +44,7 @@ from ..protocols import Agreed, Array, Declared, Observed, Problem, Quantity, St
 from ..stopping import LocalMaximum, Rule, rules_of
 from .checkpoint import Snapshot
 from .checkpoint.files import Json
-from .metrics import nonsmooth, projects, splits_features
+from .metrics import nonsmooth, projected, projects, splits_features
 
 
 class Tally(NamedTuple):
@@ -168,7 +168,7 @@ class Agreement:
             return self._factor * norms(state.tracker)
         constraint, hat = self._problem.constraint, state.x
         if projects(self._problem):
-            hat = constraint.project(hat)
+            hat = projected(self._problem, hat)
         if not np.isfinite(hat).all():
             return np.full(1, np.nan)
         return norms(constraint.tangent(hat, self._problem.gradient(hat)))

@@ -18,6 +18,8 @@ from ..numerics.tangent_proximal import stationarity
 from ..protocols import Array, Collective, Observed, Problem
 
 T = TypeVar("T")
+ROUNDING = 1e-13
+"""The feasibility of a point that is on the constraint set but for rounding."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,16 @@ def projects(problem: Any) -> bool:
 
 def _lands(problem: Any) -> bool:
     return isinstance(problem.constraint, protocols.Landing)
+
+
+def projected(problem: Any, mean: Array) -> Array:
+    """The projection of the agents' mean ``(1, *shape)``; a single agent's own point where it is on
+    the set but for rounding, so that its gradient there is the one that is known."""
+    constraint = problem.constraint
+    if problem.n_agents == 1 and constraint.feasibility(mean)[0] <= ROUNDING:
+        return mean
+    hat: Array = constraint.project(mean)
+    return hat
 
 
 def composite(problem: object) -> bool:
@@ -179,10 +191,13 @@ class StandardMetrics:
     Behind them come the problem's own measures of xhat, where it has any (`protocols.Evaluated`).
     Of a problem that is not differentiable gradient_norm is called subgradient_norm: it need not
     vanish at a minimiser. Two chains of sums and two maxima over the ranks each time; the same
-    numbers on every rank.
+    numbers on every rank. With ``by_messages`` two sums over the edges of the network, counted.
     """
 
-    def __init__(self, problem: Problem[object], state: Observed) -> None:
+    def __init__(
+        self, problem: Problem[object], state: Observed, by_messages: bool = False
+    ) -> None:
+        self._by_messages = by_messages
         constraint = problem.constraint
         if not isinstance(constraint, protocols.Riemannian):
             raise TypeError(
@@ -208,14 +223,20 @@ class StandardMetrics:
         del first  # it holds an array of the state's size
         mean = hat = sums["x"][None] / n
         if self._projects:
-            hat = problem.constraint.project(mean)
-        alone = n == 1 and not (self._projects or self._lands)  # xhat is the agent's own point
-        terms, feasibility = self._terms(problem, state, mean, hat, alone)
-        spread = terms["scalars"][:, 3]
-        unit = power_of_two(collective.max(spread.max()))
+            hat = projected(problem, mean)
+        alone = n == 1 and not (self._projects or self._lands)
+        terms, feasibility = self._terms(problem, state, mean, hat, n == 1 and hat is mean)
+        spread, unit = terms["scalars"][:, 3], 1.0
+        if self._by_messages:
+            terms["feasibility"] = in_places(feasibility, problem)
+        else:
+            unit = power_of_two(collective.max(spread.max()))
         spread[:] = (spread / unit) ** 2
         sums |= zip(terms, collective.sum(*terms.values()), strict=True)
-        worst = collective.max(feasibility.max())
+        if self._by_messages:
+            worst = float(sums["feasibility"].max())
+        else:
+            worst = collective.max(feasibility.max())
         value, gradient, _, squares, _ = sums["scalars"]
         if not alone:
             gradient = norms(problem.constraint.tangent(hat, sums["at_hat"][None] / n))[0]
@@ -226,9 +247,11 @@ class StandardMetrics:
             values += seen.at_hat(seen.problem.evaluate, [math.nan] * len(self._own))
         return numbers(values)
 
-    def _terms(self, problem: Any, state: Observed, mean: Array, hat: Array, alone: bool) -> Terms:
+    def _terms(
+        self, problem: Any, state: Observed, mean: Array, hat: Array, own_hat: bool
+    ) -> Terms:
         """The terms of the sums over agents, by name, and the agents' feasibility, in blocks that
-        stay in cache."""
+        stay in cache; ``own_hat`` is True if xhat is the only agent's own point."""
         x = state.x
         at_hat, scalars = np.empty_like(x), np.zeros_like(x, shape=(len(x), 5))
         terms, feasibility = {"at_hat": at_hat, "scalars": scalars}, np.empty_like(x, shape=len(x))
@@ -243,7 +266,7 @@ class StandardMetrics:
         for block, part in problem.blocks():
             own, constraint = x[block], part.constraint
             point, gradient = np.repeat(hat, len(own), axis=0), part.gradient(own)
-            at_hat[block] = gradient if alone else part.gradient(point)
+            at_hat[block] = gradient if own_hat else part.gradient(point)
             if "smooth" in terms:
                 terms["smooth"][block] = part.smooth.gradient(point)
             scalars[block, 0] = part.value(point)
@@ -261,6 +284,14 @@ class StandardMetrics:
                 slope, penalty = part.gradient(point), state.penalty[block]
                 terms["at_mean"][block] = constraint.landing(point, slope, penalty)
         return terms, feasibility
+
+
+def in_places(values: Array, problem: Problem[Any]) -> Array:
+    """``(n_local, n)``: each agent's number in the place of the agent, so that all numbers are in
+    the sum."""
+    places = np.zeros((len(values), problem.n_agents))
+    places[np.arange(len(values)), np.arange(problem.n_agents)[problem.agents]] = values
+    return places
 
 
 class AgentErrors:

@@ -41,6 +41,13 @@ class Parts:
     start: Array
     stepper: Any
     """The algorithm, with the faults of agents around it on an unreliable network."""
+    counted: Collective | None = None
+    """The sums with which rows are made where they are messages between agents."""
+
+    @property
+    def by_messages(self) -> bool:
+        """True if sums over the agents take counted messages, which the end of a run must spare."""
+        return self.counted is not None
 
     @property
     def x0(self) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..protocols import SETUP, Collective, Declared, Ending, Observed, Recorder, Row, Stop
 from ..stopping import Iterations, Rule
-from . import advice
+from . import divergence
 from .checkpoint import PendingSignals, SharedLooks, Snapshot
 from .history import History, schedule
 from .local_stopping import Agreement
@@ -52,7 +52,9 @@ class Recording:
         SETUP.info("the first row of the history")
         self._parts, self._options, self._clock, self._history = parts, options, clock, history
         self._agreement, self._keeps, self._asking = agreement, keeps, (self, *asking)
-        own = getattr(parts.problem, "metrics", None) or StandardMetrics(parts.problem, state)
+        own = getattr(parts.problem, "metrics", None) or StandardMetrics(
+            parts.problem, state, parts.counted is not None
+        )
         self._metrics = (own, *options.metrics)
         self._recorders = options.recorders if parts.collective.rank == 0 else ()
         self.row: Row | None = None
@@ -141,14 +143,15 @@ class Recording:
                 "data without overflow"
             )
         if runaway is not None and self.row is not None:
-            return advice.diverged(parts, runaway, state, self.row, self.good)
+            return divergence.diverged(parts, runaway, state, self.row, self.good)
         values: dict[str, float] = {}
         for metric in self._metrics:
-            found = metric(parts.problem, state, parts.collective)
+            found = metric(parts.problem, state, parts.counted or parts.collective)
             values |= zip(metric.columns, found, strict=True)
-        advice.warn_of_objective(parts, state, values, self.row)
+        divergence.warn_of_objective(parts, state, values, self.row)
         agreed = None if self._agreement is None else self._agreement.at(state.k)
-        counts = (state.k, *snapshot.counts, state.gradients)
+        network = parts.network  # its counts have the sums for this row too
+        counts = (state.k, network.rounds, network.messages, network.bytes, state.gradients)
         self.row = Row(*counts, self._clock.iterating(), values, agreed)
         self.recorded = state.k
         self._first = self._first or self.row

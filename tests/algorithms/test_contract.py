@@ -19,7 +19,7 @@ import decentorth as do
 import topologies as tp
 from decentorth.algorithms.centralized.line_search import MOST
 from decentorth.api import Options, set_up
-from decentorth.api.capabilities import check_capabilities
+from decentorth.api.capabilities import check_network
 from decentorth.commands.new.algorithm import Template
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
@@ -202,6 +202,7 @@ COMPILED = on("drfgt-numba", partial(do.DRFGT, kernel="numba"), "procrustes", "r
 SLOW = pytest.mark.slow
 METHODS = [
     on("drfgt", do.DRFGT, "pca", "ring"),
+    on("drfgt-combine", partial(do.DRFGT, order="combine-then-adapt"), "pca", "ring"),
     on("drfgt-fixed", partial(do.DRFGT, step_size=5e-3, penalty=20.0), "procrustes", "star"),
     on("drfgt-atc", partial(do.DRFGT, **ADAPTED), "procrustes", "erdos-renyi", exchanges=2),
     *([COMPILED] if NUMBA else []),
@@ -455,6 +456,25 @@ METHODS = [
         feasibility=1e-12,
     ),
     centralized("pogo", do.POGO, "pca", feasibility=1e-12),
+    centralized(
+        "block_krylov",
+        partial(do.BlockKrylov, guard=1, blocks=4),
+        lambda: pca(rows=(30,), d=40).problem,
+        solves=("eigenspace",),
+        feasibility=1e-12,
+        counters=("filled",),
+        iterations=60,
+    ),
+    centralized(
+        "block_krylov-whole",
+        do.BlockKrylov,
+        "pca",
+        solves=("eigenspace",),
+        feasibility=1e-12,
+        spends=(0,),
+        counters=("filled",),
+        iterations=60,
+    ),
     centralized("plam", do.PLAM, small_gevp),
     centralized("pcal", partial(do.PCAL, step_size="bb"), "procrustes"),
     centralized("conjugate_gradients", do.ConjugateGradients, small_gevp, **SEARCHING),
@@ -685,7 +705,7 @@ def test_saved_and_resumed_is_as_if_never_stopped(method: Method, tmp_path: Path
         return bits(result.state) | columns
 
     uninterrupted = run()
-    every = min(11, uninterrupted["state.k"] // 2)  # a method may end by itself
+    every = max(1, min(11, uninterrupted["state.k"] // 2))  # a method may end by itself
     assert run(checkpoints=do.Checkpoints(tmp_path, every=every)) == uninterrupted
     assert run(resume=tmp_path / f"{every:09d}") == uninterrupted
 
@@ -846,15 +866,11 @@ def test_every_method_finds_known_answers(method: Method, known: Callable[[int],
 
 
 @single
-def test_a_single_agent_method_refuses_a_network(method: Method) -> None:
-    name, problem = type(method.algorithm()).__name__, method.problem()
-    problem.n_agents = 5
-    message = (
-        f"{name} is a centralized method for one agent, but the problem has 5: use a "
-        "decentralized method, or one agent"
-    )
+def test_a_single_agent_method_refuses_a_network_that_cannot_sum(method: Method) -> None:
+    network = Network(tp.directed_weights(tp.directed_ring(5)))
+    message = f"{type(method.algorithm()).__name__} on several agents adds exactly along a tree"
     with pytest.raises(ValueError, match=message):
-        check_capabilities(problem, method.algorithm())
+        check_network(method.algorithm(), network)
 
 
 @every

@@ -62,6 +62,11 @@ ALLOWED = {
         "AgentProblem.start",
         "default_rng",
     ): "the common start, made once from the seed",
+    (
+        "decentorth/problems/common/checks.py",
+        "_check_smallest",
+        "max",
+    ): "validation of one agent's matrix",
     ("decentorth/problems/common/checks.py", "_matrix", "any"): "validation of one agent's matrix",
     ("decentorth/problems/common/checks.py", "_matrix", "sum"): "validation of one agent's matrix",
     ("decentorth/problems/common/checks.py", "_matrix", "vdot"): "validation of one agent's matrix",
@@ -77,6 +82,14 @@ ALLOWED = {
         "SpreadProblem._total",
         "sum",
     ): "Collective.sum, which adds in agent order",
+    (
+        "decentorth/problems/spread.py",
+        "SpreadProblem._evaluated",
+        "sum",
+    ): "Collective.sum, which adds in agent order",
+    ("decentorth/problems/spread.py", "SpreadProblem.__init__", "prod"): "the numbers of a point",
+    ("decentorth/problems/spread.py", "SpreadProblem.n_samples", "sum"): "of integers",
+    ("decentorth/problems/spread.py", "SpreadProblem.learn", "vdot"): "of a single agent",
     (
         "decentorth/families/nonsmooth/problems/rsr.py",
         "RobustSubspaceRecovery.prepare",
@@ -161,6 +174,11 @@ ALLOWED = {
         "decentorth/algorithms/centralized/line_search.py",
         "taylor",
         "vdot",
+    ): "a method of a single agent",
+    (
+        "decentorth/algorithms/centralized/line_search.py",
+        "last",
+        "inner",
     ): "a method of a single agent",
     ("decentorth/sets/retractions.py", "factor", "max"): "for methods of a single agent",
     (
@@ -264,11 +282,6 @@ ALLOWED = {
         "SplitMetrics.__call__",
         "all",
     ): "a measure of one point",
-    (
-        "decentorth/problems/features/split.py",
-        "same_samples",
-        "max",
-    ): "validation of one agent's matrix",
     (
         "decentorth/families/generalized/problems/cca_settings.py",
         "CCASettings.features.build",

@@ -617,7 +617,7 @@ def test_the_graph_tells_how_many_agents_there_are(words: str, agents: int, fold
     [
         (
             "--weights metropolis --self-weight 0.5",
-            "is for uniform weights, and those of ring are metropolis",
+            "is for uniform weights, and those of ring are metropolis: add --weights uniform, or",
         ),
         (
             "--topology one_peer_exponential:8 --self-weight 0.5",
@@ -638,9 +638,23 @@ def test_weights_that_the_network_does_not_use_are_refused(words: str, said: str
         wiring.make(read_configuration(Command, words.split(), SerialCommunicator()).run)
 
 
-def test_the_self_weight_is_0_8_unless_given() -> None:
-    for words, own in (([], 0.8), (["--self-weight", "0.5"], 0.5)):
-        made = wiring.make(resolve(" ".join(words)).run)
+@pytest.mark.parametrize("words", ["", "--problem pca"])
+def test_the_self_weight_of_uniform_weights_is_0_8_unless_given(words: str) -> None:
+    for more, own in (("", 0.8), (" --self-weight 0.5", 0.5)):
+        made = wiring.make(resolve(f"{words} --weights uniform{more}").run)
         assert isinstance(made.W, csr_array)
         assert set(made.W.diagonal()) == {own}
         assert made.origin == f"ring, uniform weights (self weight {own:g})"
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        ("", "uniform weights (self weight 0.8)"),
+        ("--weights auto", "metropolis weights"),
+        ("--problem pca", "metropolis weights"),
+        ("--agents 6", "metropolis weights"),
+    ],
+)
+def test_every_network_but_the_published_one_has_metropolis_weights(words: str, rule: str) -> None:
+    assert wiring.make(resolve(words).run).origin == f"ring, {rule}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from decentorth import __main__ as top
 from decentorth import registry
 from decentorth.commands.line.config import Command
 from decentorth.commands.line.settings import RunSettings
-from decentorth.commands.listing import KINDS, sentence
+from decentorth.commands.listing import FIRST, KINDS, sentence
 from decentorth.network.unreliable.faults import FAULTS
 from decentorth.settings import settings
 from tests.support.mpi import HUNG, ROOT, run_ranks
@@ -142,13 +143,27 @@ def test_ranks_load_no_scipy_no_graph_library_and_no_command_line_library() -> N
 def test_lists_have_a_sentence_for_every_name(
     kind: str, names: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert top.main(["list", kind]) == 0
+    assert top.main(["list", kind, "--all"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     entries = KINDS[kind]()
     assert set(names) <= set(entries)
     for name, entry in entries.items():
         assert f"{name} {sentence(entry)}" in printed
         assert len(sentence(entry).split()) >= 4
+
+
+def test_the_list_of_algorithms_begins_with_first_choices(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert top.main(["list", "algorithms"]) == 0
+    named = re.findall(r"^(\w+)  ", capsys.readouterr().out, re.M)
+    assert named == [*FIRST]
+    assert {*FIRST} <= {*registry.algorithms.names()}
+
+
+def test_list_alone_names_what_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert top.main(["list"]) == 0
+    assert capsys.readouterr().out.split("\n")[:-1] == [f"decentorth list {kind}" for kind in KINDS]
 
 
 def test_sentences_end_where_they_end() -> None:
@@ -306,7 +321,8 @@ def test_help_fits_80_columns_and_divides_no_flag_and_no_default(
 
 def test_the_help_of_a_run_has_its_settings_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
     found: dict[str, set[str]] = {}
-    for line in printed("run", [], capsys).splitlines():
+    assert top.main(["run", "--help", "all"]) == 0
+    for line in capsys.readouterr().out.splitlines():
         if line[:1].isalpha():
             heading = line
         elif line.startswith("  --"):
@@ -319,6 +335,23 @@ def test_the_help_of_a_run_has_its_settings_in_groups(capsys: pytest.CaptureFixt
     assert sum(map(len, found.values())) == len(
         {name for group in Command([]).groups.values() for name in group}
     )
+
+
+def test_the_help_of_a_run_begins_with_what_one_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    out = printed("run", [], capsys)
+    flags = re.findall(r"^  --([\w-]+)", out, re.M)
+    assert len(flags) <= 20
+    assert len(out.splitlines()) <= 80
+    assert {"problem", "topology", "iterations", "out"} <= {*flags}
+    named = printed("run", ["--problem", "pca"], capsys)
+    assert {"rank", "data"} <= {*re.findall(r"^  --([\w-]+)", named, re.M)} - {*flags}
+
+
+def test_help_has_topics(capsys: pytest.CaptureFixture[str]) -> None:
+    assert top.main(["run", "--help", "start"]) == 0
+    assert re.findall(r"^  --([\w-]+)", capsys.readouterr().out, re.M) == ["start", "resume"]
+    assert top.main(["run", "--help", "stoping"]) == 2
+    assert "no such topic; did you mean stopping?" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -293,11 +293,15 @@ def test_command_draws_folders(folder: Path, capsys: pytest.CaptureFixture[str])
         (["a", "--agents", "consensus", "--guide"], "--guide has no effect with --agents"),
         (
             ["a", "--labels", "x,y"],
-            "give one label for each run, all different, 1 in all; got x, y",
+            "give one label for each run, all different, 1 in all, or NAME=LABEL for some; got x, y",
         ),
         (["a", "--guide"], "give --x log"),
         (["nowhere"], "is nowhere the folder of a run?"),
         (["a", "--against", "byte"], "did you mean 'bytes'?"),
+        (
+            ["a", "--against", "bytes,rounds"],
+            "drawn against one count, got bytes, rounds: give one",
+        ),
         (["a", "--out", "f.jpg"], "f.jpg: a figure must end in .png, .svg or .pdf"),
         (["a", "--out", "none/f.png"], "cannot write none/f.png"),
     ],

@@ -88,7 +88,7 @@ def test_a_plugin_has_the_bits_of_its_class_and_goes_on_only_when_it_is_named_ag
     problem = do.problems.PCASettings(data="synthetic", dimension=6, rank=2, samples=20).problem(
         4, 0
     )
-    W = tp.uniform_weights(tp.ring(4), 0.8)
+    W = tp.metropolis_weights(tp.ring(4))
     result = do.solve(problem, registry.load_plugin(path).OwnBits(step_size=0.01), W, iterations=12)
     assert digest("a") == result.iterates_sha256
     capsys.readouterr()

@@ -22,17 +22,20 @@ import yaml
 from numpy.lib import format as npy
 
 import topologies as tp
+from decentorth import DRFGT, solve
+from decentorth.api import Run
 from decentorth.commands.line.shell import one_line, together
 from decentorth.commands.line.wiring import read_weights
 from decentorth.commands.run.command import main
 from decentorth.commands.run.dryrun import crossing
 from decentorth.network.transport.communicator import SerialCommunicator
-from decentorth.problems import Deferred
+from decentorth.problems import Deferred, ProcrustesSettings
 from decentorth.protocols import SETUP
 from decentorth.records import progress
 from decentorth.records.files import hold
 from decentorth.records.progress import plain_lines
 from decentorth.records.saved_runs import final_points, read_history, read_start, read_summary
+from tests.reference.naive import landing_field
 from tests.support.commands import comparable, run
 from tests.support.mpi import HUNG, Job, run_ranks, until
 from tests.support.threads import on_ranks
@@ -63,6 +66,32 @@ def test_published_experiment_is_what_no_arguments_mean(capsys: pytest.CaptureFi
     assert final_points("a").shape == (10, 50, 20)
 
 
+def test_the_published_experiment_is_the_loop_of_the_paper() -> None:
+    """Every agent of the ring weighs its own values 0.8 and those of its two neighbours 0.1."""
+    assert run("--iterations", "30", "--out", "a") == 0
+    named = "--weights uniform --self-weight 0.8 --order combine-then-adapt"
+    assert run(*named.split(), "--iterations", "30", "--out", "b") == 0
+    assert read_summary("a")["iterates_sha256"] == read_summary("b")["iterates_sha256"]
+    start = solve(ProcrustesSettings().problem(10, 0), DRFGT(), "ring", iterations=0)
+    x = [*start.x]
+
+    def fields() -> list[np.ndarray]:
+        gradients = start.problem.gradient(np.array(x))
+        return [landing_field(own, g, 10.0) for own, g in zip(x, gradients, strict=True)]
+
+    def mixed(values: list[np.ndarray], i: int) -> np.ndarray:
+        return 0.8 * values[i] + 0.1 * values[i - 1] + 0.1 * values[(i + 1) % 10]
+
+    old = fields()
+    y = [*old]
+    for _ in range(30):
+        x = [mixed(x, i) - 0.01 * y[i] for i in range(10)]
+        new = fields()
+        y = [mixed(y, i) + new[i] - old[i] for i in range(10)]
+        old = new
+    np.testing.assert_allclose(final_points("a"), x, rtol=0, atol=1e-12)
+
+
 @pytest.mark.slow
 def test_outputs_agree_with_each_other() -> None:
     assert run(*SMALL, "--out", "a", "--plot") == 0
@@ -85,7 +114,7 @@ def test_outputs_agree_with_each_other() -> None:
     spread = np.linalg.norm(x - x.mean(0), axis=(1, 2)).sum()
     assert summary["metrics"]["consensus_error"] == pytest.approx(spread, rel=1e-10)
     assert summary["config"] == yaml.safe_load(Path("a/config.yaml").read_text())
-    W = tp.uniform_weights(tp.ring(10), 0.8)
+    W = tp.metropolis_weights(tp.ring(10))
     parts = (W.indptr.astype("<i8"), W.indices.astype("<i8"), W.data.astype("<f8"))
     assert (
         summary["W"]["sha256"]
@@ -253,8 +282,9 @@ BAD = [
     ("--topology rng", "unknown graph 'rng'; did you mean 'ring'?"),
     ("--rank 7 --dimension 6", "d = 6 and r = 7"),
     (
-        "--algorithm landing",
-        "Landing is a centralized method for one agent, but the problem has 10",
+        "--algorithm landing --topology directed_ring",
+        "Landing on several agents adds exactly along a tree, with messages both ways, and this "
+        "graph is directed: take push_pull, or drgta",
     ),
     (
         "--problem gevp --algorithm destiny",
@@ -298,6 +328,8 @@ BAD = [
         "a gradient tolerance needs a differentiable problem",
     ),
     ("--start huge.npy --dimension 6 --rank 2", "x0 (--start) must have no entry beyond 1e+50"),
+    # and no RuntimeWarning
+    ("--start wide.npy --dimension 6 --rank 2", "x0 (--start) must be finite"),
     ("--out broken.yaml/run", "cannot write to broken.yaml/run: Not a directory"),
     ("--rows 1000000000000", "not enough memory: the data and the agents' points would take "),
     ("--dimension 1000000", " are free; give smaller numbers, or more ranks on more hosts\n"),
@@ -319,6 +351,7 @@ def bad_files(folder: Path) -> None:
     (folder / "many").mkdir()
     np.savez(folder / "many" / "final.npz", x=np.zeros((0, 6, 2)))
     np.save("huge.npy", np.full((6, 2), 1e300))
+    np.save("wide.npy", np.full((6, 2), np.longdouble("1e4000")))
     np.save("apart.npy", np.kron(np.eye(2), np.full((2, 2), 0.5)))
 
 
@@ -345,7 +378,7 @@ def test_a_run_that_is_to_be_replaced_stays_where_the_new_one_is_refused() -> No
 
 
 def test_weights_from_a_file_are_the_same_weights() -> None:
-    W = tp.uniform_weights(tp.ring(10), 0.8)
+    W = tp.metropolis_weights(tp.ring(10))
     np.save("w.npy", W.toarray())
     np.savez("w.npz", anything=W.toarray())
     sp.save_npz("sparse.npz", W)
@@ -417,6 +450,7 @@ def test_a_dry_run_prints_the_sizes_without_the_data(
     np.save("wide.npy", rng.standard_normal((120, 31)))
     Path("labels.txt").write_text("\n".join(map(str, rng.integers(0, 4, 120))))
     arguments = ["--problem", *flags.split(), "--dry-run"]
+    monkeypatch.setattr(Run, "_answered", False)  # no answer is found of random samples
     assert main(arguments) == 0
     found = capsys.readouterr().out.splitlines()
     monkeypatch.setattr(Deferred, "stand_in", lambda self, more=0: self)
@@ -825,3 +859,39 @@ def test_weights_of_edges_that_are_not_read_are_named(capsys: pytest.CaptureFixt
         "3 agents, file:roads.csv (km of the edges not read), metropolis weights"
         in capsys.readouterr().out
     )
+
+
+def test_edge_weights_make_the_mixing_matrix(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("roads.csv").write_text("from,to,km\nBern,Thun,30\nThun,Brig,60\nBrig,Bern,80\n")
+    case = ("--problem", "procrustes", "--topology", "file:roads.csv", "--iterations", "3")
+    assert main([*case, "--edge-weight", "1/km", "--out", "a"]) == 0
+    assert "file:roads.csv, metropolis weights of conductances 1/km," in capsys.readouterr().out
+    W = tp.conductance_weights(tp.graph_from_file("roads.csv"), "1/km")
+    np.save("W.npy", W.toarray())
+    own = ("--problem", "procrustes", "--weights-file", "W.npy", "--iterations", "3")
+    assert run(*own, "--out", "b") == 0
+    assert comparable("a") == comparable("b")
+    for more, message in (
+        ("--edge-weight 1/miles", "every edge needs the attribute 'miles', and"),
+        ("--edge-weight km --weights fmmc", "edge_weight gives Metropolis weights"),
+        ("--edge-weight km --weights-file W.npy", "weights_file holds the whole W"),
+    ):
+        assert run(*case, *more.split()) == 2
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "more"), [("t.csv", ""), ("t.csv", "--label-column c"), ("t.txt", "")]
+)
+def test_a_dry_run_names_columns_of_text(
+    name: str, more: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The error of the run itself, also in a file whose rows a dry run only estimates."""
+    rows = [f"n{i},p{i},{i},{i * i % 7},{i % 3}" for i in range(60_000)]
+    for count in (40, 60_000):
+        Path(name).write_text("\n".join(["name,place,a,b,c", *rows[:count]]))
+        words = ["--problem", "pca", "--data", name, "--rank", "2", "--agents", "4", *more.split()]
+        assert main([*words, "--dry-run"]) == 2
+        assert "--exclude name,place" in capsys.readouterr().err
+        assert main([*words, "--exclude", "name,place", "--dry-run"]) == 0
+        capsys.readouterr()

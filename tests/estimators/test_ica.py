@@ -47,6 +47,21 @@ def test_fit_is_that_of_fastica_up_to_order_and_sign(algorithm: str) -> None:
     np.testing.assert_allclose(ours.mean_, theirs.mean_, rtol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["laplace", "logistic", "both"])
+def test_the_fixed_point_is_the_answer_of_gradient_descent(kind: str) -> None:
+    rng = np.random.default_rng(1)
+    sources = getattr(rng, "laplace" if kind == "both" else kind)(size=(10_000, 8))
+    if kind == "both":
+        sources[:, :4] = rng.uniform(-1.0, 1.0, size=(10_000, 4))
+    X = sources @ rng.standard_normal((8, 8))
+    found, slow = (ICA(algorithm=one, random_state=0).fit(X) for one in ("auto", "rgd"))
+    np.testing.assert_allclose(found.components_, slow.components_, atol=1e-6)
+    np.testing.assert_array_equal(found.signs_, slow.signs_)
+    # measured by the method that follows, which has next to nothing left to do
+    assert found.history_["gradient_norm"][-1] <= found.tol
+    assert len(found.history_["iteration"]) <= 3
+
+
 def test_sources_are_uncorrelated_of_variance_one_and_in_order() -> None:
     X, _ = mixed()
     found = ICA(random_state=1).fit(X)

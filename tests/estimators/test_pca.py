@@ -111,7 +111,7 @@ def test_the_weights_of_agents_are_those_of_the_problem(weights: Any) -> None:
     X, agents = digits()
     found = PCA(4, weights=weights, random_state=0).fit_agents(agents, RING)
     problem = problems.PCA([x - X.mean(axis=0) for x in agents], 4, weights=weights)
-    problem.prepare(AgentCollective(SerialCommunicator(), np.array([0, 5])))
+    problem.find_answer(AgentCollective(SerialCommunicator(), np.array([0, 5])))
     assert problem.error(found.components_.T) < 1e-6
     value = -2.0 * problem.value(np.repeat(found.components_.T[None], 5, axis=0)).mean()
     assert found.explained_variance_.sum() == pytest.approx(value * len(X) / (len(X) - 1), rel=1e-9)

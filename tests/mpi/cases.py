@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import networkx as nx
 import numpy as np
+from scipy.sparse import csr_array
 
 import decentorth as do
 import topologies as tp
@@ -28,6 +30,7 @@ from decentorth.problems import (
     ODLSettings,
     PCASettings,
     Procrustes,
+    RobustSubspaceRecovery,
     RSRSettings,
     SparsePCASettings,
 )
@@ -71,6 +74,25 @@ def pca(rows: tuple[int, ...], d: int, r: int) -> PCA:
 
 def loaded_pca(rows: tuple[int, ...], d: int, r: int) -> Any:
     return PCA.from_loader(lambda i: decaying(i, rows[i], d), len(rows), r)
+
+
+def sites_pca(rows: tuple[int, ...], d: int, r: int) -> Any:
+    sites = {f"site{i}": 3.0 + decaying(i, m, d) for i, m in enumerate(rows)}
+    return PCA.from_sites(sites, r, center=True, scale=True)
+
+
+def sparse(agent: int, m: int, d: int) -> Any:
+    """An agent's samples with many zeros, as a sparse matrix, of every third agent as an array."""
+    samples = np.where(draw(agent, m, d, 4) > 1.0, decaying(agent, m, d), 0.0)
+    return samples if agent % 3 == 2 else csr_array(samples)
+
+
+def sparse_pca_samples(rows: tuple[int, ...], d: int, r: int) -> Any:
+    return PCA.from_loader(lambda i: sparse(i, rows[i], d), len(rows), r, scale=True)
+
+
+def sparse_subspace(rows: tuple[int, ...], d: int, r: int) -> Any:
+    return RobustSubspaceRecovery.from_loader(lambda i: sparse(i, rows[i], d), len(rows), d - r)
 
 
 def own_functions(rows: tuple[int, ...], d: int, r: int) -> FunctionProblem[Stiefel]:
@@ -167,6 +189,7 @@ class Case:
     safety_region: float | None = None
     recorded: int = 12
     channel: do.Channel | None = None
+    secure: bool = False
 
     def weights(self) -> Any:
         """W by Metropolis' rule, or 0.8 and 0.1 on the ring; both matrices of a directed graph; or
@@ -181,10 +204,13 @@ class Case:
         )
 
     def solve(self) -> do.Result:
-        names = ("iterations", "placement", "stopping", "safety_region", "channel")
+        names = ("iterations", "placement", "stopping", "safety_region", "channel", "secure")
         more: dict[str, Any] = {name: getattr(self, name) for name in names}
         problem = self.problem(self.rows, *self.shape)
-        return do.solve(problem, self.algorithm, self.weights(), rows=self.recorded, seed=7, **more)
+        more |= {"rows": self.recorded, "seed": 7}
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "secure")  # agents of one rank have no secrets
+            return do.solve(problem, self.algorithm, self.weights(), **more)
 
 
 LARGE = (400, 20, 200, 393, 30, 90, 12, 500, 392, 60)
@@ -290,6 +316,10 @@ CASES: dict[str, Case] = {
     "pca-synthetic": Case(synthetic_pca, (100,) * 10, (20, 4), ring),
     "growing": Case(
         procrustes, UNEVEN, (50, 20), random_graph, do.DRFGT(step_size="growing"), iterations=75
+    ),
+    "accelerated": Case(procrustes, UNEVEN, (50, 20), ring, do.DRFGT(order="accelerated")),
+    "accelerated-safe": Case(
+        pca, UNEVEN, (50, 20), ring, do.DRFGT(order="accelerated", step_size=1e3, safe=True)
     ),
     "fewer-cuts": Case(pca, (6,) * 40, (20, 3), two_clusters, placement="fewer-cuts"),
     "stops": Case(
@@ -421,6 +451,36 @@ CASES: dict[str, Case] = {
     "generalized-drfgt-covariance": Case(
         digits_cca, EVEN, (56, 1), ring, do.GeneralizedDRFGT(preconditioner="covariance")
     ),
+    "sums-lbfgs": Case(pca, UNEVEN, (50, 20), ring, do.LBFGS()),
+    "sums-cg": Case(loaded_procrustes, UNEVEN, (50, 20), random_graph, do.ConjugateGradients()),
+    "sums-cca": Case(digits_cca, EVEN, (56, 5), ring, do.LBFGS(), placement="fewer-cuts"),
+    "sums-landing": Case(ica, (300,) * 10, (12, 12), random_graph, do.Landing()),
+    "sums-completion": Case(completion, (60,) * 10, (50, 4), ring, do.RGD()),
+    "sums-batches": Case(pca, UNEVEN, (50, 20), ring, do.RGD(step_size=0.1, batch_size=7)),
+    "sums-products": Case(
+        cca,
+        (40,) * 10,
+        (30, 4),
+        random_graph,
+        do.algorithms.GeneralizedLanding(),
+        stopping=LocalMaximum(1e-9, every=6),
+    ),
+    "sums-krylov": Case(
+        sparse_pca_samples,
+        UNEVEN,
+        (50, 3),
+        random_graph,
+        do.BlockKrylov(guard=1, blocks=4),
+        iterations=12,
+    ),
+    "sums-rsm": Case(rsr, UNEVEN, (20, 4), ring, do.algorithms.RSM()),
+    "sums-rssm": Case(odl, EVEN, (12, 12), random_graph, do.algorithms.RSSM()),
+    "sums-direct": Case(sites_pca, UNEVEN, (50, 5), random_graph, do.algorithms.Direct()),
+    "secure-direct": Case(
+        sites_pca, UNEVEN, (50, 5), random_graph, do.algorithms.Direct(), secure=True
+    ),
+    "secure-lbfgs": Case(ica, (300,) * 10, (12, 12), ring, do.LBFGS(), secure=True),
+    "sums-moments": Case(procrustes, UNEVEN, (50, 20), ring, do.ConjugateGradients()),
     "tall-cdadt": Case(cca, (100,) * 10, (300, 10), ring, do.CDADT(), iterations=12, recorded=6),
     "tall-drgta": Case(
         pca,
@@ -438,6 +498,8 @@ CASES: dict[str, Case] = {
     "tall-procrustes": Case(
         procrustes, LARGE, (784, 10), random_graph, STAYS, iterations=15, recorded=6
     ),
+    "sparse-samples": Case(sparse_pca_samples, UNEVEN, (50, 3), random_graph, do.DeEPCA()),
+    "sparse-subspace": Case(sparse_subspace, UNEVEN, (50, 3), random_graph, do.DRSM()),
     "tall-pca": Case(pca, LARGE, (784, 10), ring, ADAPT, iterations=15, recorded=6),
 }
 

@@ -18,7 +18,7 @@ from decentorth.network import connect
 PACKAGE = Path(do.__file__).parent
 CARRIERS = ("collective.py", "mpi.py", "tree.py", "network.py", "halo.py", "traffic.py")
 """The files of the network's layer, which only carry what others ask for."""
-ADDING = ("total", "gram")
+ADDING = ("total", "symmetric_total", "gram")
 """Functions that add up what their caller asks for."""
 CALLS = ("send", "bcast", "bcast_bytes", "allgather_bytes", "max")
 SITES = ("north", "south", "west")
@@ -58,6 +58,18 @@ def samples() -> dict[str, Any]:
     return {name: rng.standard_normal((40, 6)) * np.arange(1.0, 7.0) for name in SITES}
 
 
+def lda_of_sites() -> Any:
+    """A file of each site, with a column of classes."""
+    folder = Path(sys.argv[1])
+    for name, x in samples().items():
+        table = np.column_stack((x, np.arange(len(x)) % 3))
+        head = ",".join([*"abcdef", "kind"])
+        np.savetxt(folder / f"{name}.csv", table, delimiter=",", header=head, comments="")
+    MPI.COMM_WORLD.Barrier()
+    data = ",".join(str(folder / f"{name}.csv") for name in SITES)
+    return do.problems.LDASettings(data=data, label_column="kind", rank=2).problem(3, seed=0)
+
+
 def views() -> dict[str, Any]:
     return {name: (x[:, :3], x[:, 3:]) for name, x in samples().items()}
 
@@ -67,11 +79,22 @@ RUNS: dict[str, Callable[[], Any]] = {
     "scaled pca": lambda: do.problems.PCA.from_sites(samples(), 2, scale=True),
     "cca": lambda: do.problems.CCA.from_sites(views(), 1, ridge=0.1),
     "maxvar": lambda: do.problems.MAXVAR.from_sites(samples(), (3, 3), 1, ridge=0.1),
+    "sums": lambda: do.problems.PCA.from_sites(samples(), 2, center=True),
+    "direct": lambda: do.problems.CCA.from_sites(views(), 1, ridge=0.1),
     "ica": lambda: do.problems.ICASettings(data="digits", sources=3).problem(3, seed=0),
     "rsr": lambda: do.problems.RobustSubspaceRecovery.from_sites(samples(), 2),
-    "lda": lambda: do.problems.LDASettings(data="digits", rank=2).problem(3, seed=0),
+    "lda": lambda: lda_of_sites(),
+    "bundled lda": lambda: do.problems.LDASettings(data="digits", rank=2).problem(3, seed=0),
 }
-METHODS = {"rsr": "drsm", "cca": "cdadt", "maxvar": "cdadt", "lda": "cdadt"}
+METHODS = {
+    "rsr": "drsm",
+    "cca": "cdadt",
+    "maxvar": "cdadt",
+    "lda": "cdadt",
+    "bundled lda": "cdadt",
+    "sums": "lbfgs",
+    "direct": "direct",
+}
 
 if __name__ == "__main__":
     communicator = connect()

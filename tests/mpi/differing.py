@@ -61,6 +61,7 @@ ARGUMENTS: dict[str, tuple[Any, Any]] = {
     "checkpoints": (None, do.Checkpoints("nowhere", every=2)),
     "resume": (None, "nowhere"),
     "check": (False, True),
+    "answer": (False, True),
 }
 """The arguments of `solve`: rank 1 has the second value."""
 OPTIONS = ("iterations", "record_every", "stopping", "rows", "metrics", "checkpoints", "resume")

@@ -200,6 +200,9 @@ def main(fault: str, faulty_rank: int) -> None:
     faults: dict[str, Callable[[], Any]] = {
         "raises-before-connecting": lambda: None,
         "gradient": lambda: solve(problem(stop)),
+        "sums": lambda: do.solve(
+            problem(stop), do.RGD(step_size=1e-6), weights(), iterations=100_000
+        ),
         "forks": lambda: forks(stop),
         "loop": lambda: iterate(stop),
         "everywhere": lambda: iterate(stop),

@@ -20,12 +20,21 @@ pytestmark = pytest.mark.ranks
 RANKS = (1, 2, 3, 10)
 SAME = ("iterates_sha256", "history", "status", "message", "step_size")
 COUNTED = (
-    "procrustes-ring procrustes-random pca-random procrustes-loader fewer-cuts safe-ring "
-    "safe-adapt drgta destiny"
+    "procrustes-ring procrustes-random pca-random fewer-cuts safe-ring safe-adapt drgta destiny"
 ).split()
 TALL = ("tall-procrustes", "tall-loader")
 LOADED = [("procrustes-random", "procrustes-loader"), ("pca-ring", "pca-loader")]
-FEW = {"push-pull", "one-peer", *COUNTED, *(name for pair in LOADED for name in pair)}
+FEW = {
+    "push-pull",
+    "one-peer",
+    "sparse-samples",
+    "secure-lbfgs",
+    "sums-krylov",
+    "sums-lbfgs",
+    "sums-rssm",
+    *COUNTED,
+    *(name for pair in LOADED for name in pair),
+}
 """The cases that the quick tests have for other numbers of ranks than three."""
 LARGE = {name for name, case in CASES.items() if case.shape[0] >= 300}
 SMALL = CASES.keys() - LARGE

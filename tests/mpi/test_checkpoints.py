@@ -240,3 +240,14 @@ def test_killed_at_many_random_moments(ranks: int, kills: int, long: Path, tmp_p
     killed = killed_and_resumed(ranks, kills, np.random.default_rng(20 + ranks), tmp_path / "run")
     assert outcome(tmp_path / "run") == outcome(long)
     assert killed >= kills // 2
+
+
+def test_sums_go_on_with_another_number_of_ranks(tmp_path: Path) -> None:
+    """L-BFGS on ten agents: the state of one agent, and the sums that it knows."""
+    words = ["--algorithm", "lbfgs", "--record-every", "5"]
+    go(0, *words, "--iterations", "30", "--out", str(tmp_path / "whole"))
+    a = tmp_path / "a"
+    go(3, *words, "--iterations", "15", "--checkpoint-every", "10", "--out", str(a))
+    go(2, "--resume", str(a), "--iterations", "25")
+    go(0, "--resume", str(a), "--iterations", "30")
+    assert outcome(a) == outcome(tmp_path / "whole")

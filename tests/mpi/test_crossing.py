@@ -13,38 +13,28 @@ from tests.support.mpi import run_ranks
 pytestmark = pytest.mark.ranks
 ROWS = "running/metrics.py: StandardMetrics.__call__"
 """Sums of points, gradients, fields and values in each recorded row."""
-COUNT = "problems/common/pooled.py: rows"
-PENCIL = "families/generalized/problems/gevp.py: PooledGEVP.__init__"
-ANSWER = "families/generalized/problems/gevp.py: GEVP.prepare"
 SUMS: Mapping[str, set[str]] = {
-    # the second moments, for the reported error
-    "pca": {ROWS, COUNT, "problems/stiefel/pca.py: PCA.prepare"},
-    "scaled pca": {ROWS, COUNT, "problems/stiefel/pca.py: PCA.prepare"},
-    # the covariances of both views
-    "cca": {ROWS, "families/generalized/problems/cca.py: CCA._build"},
-    # the columns' mean squares; the second moments of the views, and of all columns
-    "maxvar": {ROWS, COUNT, PENCIL, ANSWER, "problems/common/pooled.py: mean_squares"},
-    # the sums of each class; the trace of the scatter within; both scatters
-    "lda": {
-        *(ROWS, PENCIL, ANSWER),
+    **{name: set() for name in ("pca", "scaled pca", "cca", "maxvar", "lda", "rsr")},
+    **{name: set() for name in ("sums", "direct")},
+    # bundled data, which every rank has
+    "ica": {ROWS, "problems/common/pooled.py: whitening"},
+    "bundled lda": {
+        *(ROWS, "families/generalized/problems/gevp.py: PooledGEVP.__init__"),
+        "families/generalized/problems/gevp.py: GEVP.find_answer",
         "families/generalized/problems/lda.py: class_means",
         "families/generalized/problems/lda.py: agent_scatters",
     },
-    # the second moments, for whitening
-    "ica": {ROWS, COUNT, "problems/common/pooled.py: whitening"},
-    # the second moments, for the start
-    "rsr": {ROWS, "families/nonsmooth/problems/rsr.py: RobustSubspaceRecovery.prepare"},
 }
-"""Sums over the samples of sites that pass along the ranks uncounted, by the problem: from each of
-them the next rank learns those of the ranks before it."""
+"""Sums over samples that pass along the ranks uncounted, by the problem: from each of them the next
+rank learns those of the ranks before it. There are none over samples of sites."""
 MAXIMA = {
     # of the agents' constants, of movement, of gains, of feasibility, of sizes of points, of signals
     "families/nonsmooth/problems/rsr.py: RobustSubspaceRecovery.prepare",
-    "running/advice.py: _gain",
     "running/advice.py: _still",
     "running/checkpoint/writer.py: SharedLooks.largest",
     "running/metrics.py: StandardMetrics.__call__",
     "running/metrics.py: first_runaway",
+    "running/parts.py: Parts.size",
 }
 DECISIONS = {
     # the eigenvalues of W; the end of the run
@@ -66,8 +56,9 @@ FACTS = {
 
 
 @pytest.fixture(scope="module")
-def crossing() -> dict[str, Any]:
-    job = run_ranks(3, ["-m", "tests.mpi.crossing"])
+def crossing(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("sites")
+    job = run_ranks(3, ["-m", "tests.mpi.crossing", str(folder)])
     assert job.returncode == 0, job.report()
     return json.loads(job.stdout)  # type: ignore[no-any-return]
 

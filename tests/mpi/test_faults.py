@@ -91,8 +91,9 @@ def test_ranks_that_all_end_without_a_run_are_no_fault(fault: str) -> None:
     assert job.returncode == 0, job.report()
 
 
-def test_a_killed_rank_ends_the_job() -> None:
-    job = fail("gradient:killed")
+@pytest.mark.parametrize("where", ["gradient", "sums"])
+def test_a_killed_rank_ends_the_job(where: str) -> None:
+    job = fail(f"{where}:killed")
     # the launcher's words, which MPICH writes to standard output
     assert "Killed" in job.stdout + job.stderr
 

@@ -257,6 +257,27 @@ def test_a_gradient_of_another_shape_names_its_agent_and_so_does_any_error() -> 
     assert raised.value.__notes__ == ["raised by f of agent 5"]
 
 
+@pytest.mark.parametrize("gradient", [None, lambda a, x: 2.0 * a.T @ (a @ x)])
+def test_data_of_another_width_name_their_agent(gradient: Any) -> None:
+    data = [np.ones((4, D)), np.ones((4, D)), np.ones((4, D + 1))]
+
+    def f(a: Any, x: Any) -> Any:
+        return ((a @ x) ** 2).sum()
+
+    def value() -> Array:
+        problem = from_function(f, Stiefel(D, R), gradient=gradient, backend="autograd", data=data)
+        return problem.value(np.ones((3, D, R)))
+
+    with pytest.raises(ValueError, match="mismatch in its core dimension") as raised:
+        value()
+    assert raised.value.__notes__[0] in ("raised by f of agent 2", "raised by value of agent 2")
+
+
+def test_what_is_no_set_is_named() -> None:
+    with pytest.raises(TypeError, match=r"constraint must be a set such as .*, got \(5, 2\)"):
+        from_function(lambda i, x: (x**2).sum(), (5, 2), 3, backend="autograd")  # type: ignore[type-var]
+
+
 @pytest.mark.parametrize("library", [pytest.param("jax", marks=pytest.mark.slow), "autograd"])
 def test_a_single_agent_with_more_samples_than_all_before(library: str) -> None:
     parts = [*[DATA[0]] * 9, np.concatenate(DATA[:2])]

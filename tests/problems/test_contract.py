@@ -35,7 +35,15 @@ from decentorth.problems import (
     SparseCCASettings,
     SparsePCA,
 )
-from decentorth.protocols import Array, ColumnOracle, Index, KnownOptimum, Sampled, Smooth
+from decentorth.protocols import (
+    Answered,
+    Array,
+    ColumnOracle,
+    Index,
+    KnownOptimum,
+    Sampled,
+    Smooth,
+)
 from tests.reference import naive
 from tests.support.building import built, collective, prepared
 from tests.support.threads import on_ranks
@@ -362,6 +370,8 @@ def on_three_ranks(deferred: Any, work: Callable[[Any, slice], Any]) -> list[tup
         own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
         problem = deferred.build(own, AgentCollective(communicator, bounds))
         problem.prepare(AgentCollective(communicator, bounds))
+        if isinstance(problem, Answered):
+            problem.find_answer(AgentCollective(communicator, bounds))
         return own, work(problem, own)
 
     return on_ranks(3, on_rank)

@@ -65,12 +65,16 @@ SAMPLES: tuple[Entry, ...] = (
         "after sites: got multiple values for keyword argument 'n_agents'",
     ),
     (
-        lambda: of.PCA([ROWS[0], 1e160 * ROWS[0]], 2),
-        "A of agent 1 must be at most 1e+150 in size, as squares are",
+        lambda: of.PCA([ROWS[0], 1e61 * ROWS[0]], 2),
+        "A of agent 1 must be at most 1e+60 in size, as fourth powers",
     ),
     (
-        lambda: of.PCA([ROWS[0], 1e-160 * ROWS[0]], 2),
-        "A of agent 1 must have an entry of at least 1e-150 in size, as squares are computed",
+        lambda: of.PCA([ROWS[0], ROWS[0] * np.longdouble("1e4000")], 2),
+        "A of agent 1 must be finite; entry [0, 0] is inf",  # and no RuntimeWarning
+    ),
+    (
+        lambda: of.PCA([ROWS[0], 1e-62 * ROWS[0]], 2),
+        "A of agent 1 must have an entry of at least 1e-60 in size, as fourth powers",
     ),
     (
         lambda: of.Procrustes(
@@ -151,7 +155,7 @@ SAMPLES: tuple[Entry, ...] = (
     ),
     (
         lambda: of.PCA(ROWS, 2).error(np.eye(4)[:, :2]),
-        "the optimum is not known yet: prepare() computes it",
+        "the optimum is not known yet: find_answer() computes it",
     ),
     (lambda: of.PCASettings(data="synthetic", dimension=4).problem(10, 0), "got d = 4 and r = 5"),
     (
@@ -297,7 +301,7 @@ PENCILS: tuple[Entry, ...] = (
         "views must be the columns of each view, 7 in all, got 8, -1",
     ),
     (lambda: built(of.LDASettings(rank=10).problem(1, 0)), "got rank 10"),
-    (lambda: built(of.LDASettings(ridge=0.0).problem(1, 0)), "add a ridge"),
+    (lambda: built(of.LDASettings(ridge=0.0).problem(1, 0)), "directions: give ridge=1e-2"),
     (lambda: of.GEVP(A + np.triu(np.ones_like(A)), B, 3), "give (A + A.T) / 2"),
     (lambda: of.GEVP(A, A, 3), "B must be positive definite; its smallest eigenvalue is -"),
     (lambda: of.GEVP(A, B, 13), "p = 13"),
@@ -314,7 +318,7 @@ PENCILS: tuple[Entry, ...] = (
         lambda: of.PooledGEVP([A, A], [B, np.eye(5)], 2),
         "B of agent 1 has order 5, that of agent 0 has 12",
     ),
-    (lambda: of.GEVP(A, B, 3).error(np.eye(12)[:, :3]), "the optimum is not known: prepare()"),
+    (lambda: of.GEVP(A, B, 3).error(np.eye(12)[:, :3]), "the optimum is not known: find_answer()"),
     (lambda: of.GEVPSettings(matrix_a="A.npy"), "matrix_a and matrix_b go together"),
     (
         lambda: of.GEVPSettings(rank=11, dimension=10),

@@ -59,10 +59,10 @@ def test_units_are_those_of_exact_arithmetic(scale: float, offset: float) -> Non
 @pytest.mark.parametrize(
     ("size", "words"),
     [
-        (1e156, "has cells above 1e+150, and squares are computed: divide it by one number at ev"),
-        (1e306, "has cells above 1e+150, and squares are computed: divide it by one number at ev"),
-        (1e-160, "varies by less than 1e-150, and squares are computed: multiply it by one numbe"),
-        (1e-310, "varies by less than 1e-150, and squares are computed: multiply it by one numbe"),
+        (1e156, "has cells above 1e+60, and fourth powers are computed: divide it by one num"),
+        (1e306, "has cells above 1e+60, and fourth powers are computed: divide it by one num"),
+        (1e-160, "varies by less than 1e-60, and fourth powers are computed: multiply it by one n"),
+        (1e-310, "varies by less than 1e-60, and fourth powers are computed: multiply it by one n"),
     ],
 )
 @pytest.mark.parametrize("spread", ["one site", "all sites"])
@@ -266,7 +266,7 @@ def test_sums_are_counted_from_whom_to_whom(graph: str) -> None:
     edges = {(1, 0), (2, 0), (3, 0)} if graph == "star" else {(0, 1), (1, 2), (2, 3)}
     named = {(f"agent {i}", f"agent {j}") for i, j in edges}
     assert {(row.site, row.to) for row in rows} == named | {(j, i) for i, j in named}
-    assert {row.numbers for row in rows} == {7 + 3 + 3}
+    assert {row.numbers for row in rows} == {7 + (3 + 3) + 1}  # the last is the number of rows
     assert sum(row.bytes for row in result.sent()) == result.row.bytes
 
 

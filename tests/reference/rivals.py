@@ -33,6 +33,7 @@ from tests.reference.naive import (
     Array,
     Gradient,
     Order,
+    accelerated,
     landing_field,
     polar,
     sym,
@@ -206,13 +207,28 @@ def tracking(
 
     combine-then-adapt: ``x_i+ = sum_j mixing_ij x_j - a_k y_i``, ``y_i+ = sum_j mixing_ij y_j +
     field_i(x_i+) - field_i(x_i)``; adapt-then-combine: ``x_i+ = sum_j mixing_ij (x_j - a_k y_j)``,
-    ``y_i+ = sum_j mixing_ij (y_j + field_j(x_j+) - field_j(x_j))``.
+    ``y_i+ = sum_j mixing_ij (y_j + field_j(x_j+) - field_j(x_j))``; accelerated, with older copies
+    x' and y' of both, V and eta as in `naive.accelerated`: ``p_i = x_i - a_k y_i``, ``p'_i = x'_i -
+    a_k y_i``, ``x_i+ = sum_j V_ij (p_j + eta (p_j - p'_j))``, ``x'_i+ = p_i``, ``y_i+ = sum_j V_ij
+    (y_j + eta (y_j - y'_j)) + d_i``, ``y'_i+ = y_i + d_i`` with d_i = field_i(x_i+) - field_i(x_i).
     """
     x = starts(x0, mixing)
     agents = range(len(x))
+    older = {"x": x, "y": [field(i, 0, x[i]) for i in agents]}
+    eigenvalues = np.linalg.eigvalsh(mixing)
+    g, eta, _ = accelerated(float(eigenvalues[-2]), float(eigenvalues[0]))
+    V = (1 - g) * np.eye(len(x)) + g * mixing
 
     def step(k: int, x: Iterates, y: Iterates) -> tuple[Iterates, Iterates]:
         a = np.broadcast_to(step_at(step_size, k), len(x))
+        if order == "accelerated":
+            p = [x[i] - a[i] * y[i] for i in agents]
+            before = [older["x"][i] - a[i] * y[i] for i in agents]
+            new = combine(V, [p[i] + eta * (p[i] - before[i]) for i in agents])
+            change = [field(i, k + 1, new[i]) - field(i, k, x[i]) for i in agents]
+            mixed = combine(V, [y[i] + eta * (y[i] - older["y"][i]) for i in agents])
+            older.update(x=p, y=[y[i] + change[i] for i in agents])
+            return new, [mixed[i] + change[i] for i in agents]
         if order == "combine-then-adapt":
             mixed = combine(mixing, x)
             new = [mixed[i] - a[i] * y[i] for i in agents]

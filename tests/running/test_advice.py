@@ -339,7 +339,7 @@ def test_safe_steps_that_leave_points_off_the_set_are_named() -> None:
     problem = problems.PCA(rows, 2)
 
     def run(step: float) -> Result:
-        method = DESTINY(step_size=step, safe=True)
+        method = DESTINY(step_size=step, safe=True, order="combine-then-adapt")
         return solve(problem, method, GRAPHS["ring"](6), iterations=4000)
 
     long = run(30.0)

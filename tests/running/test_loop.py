@@ -250,10 +250,9 @@ def exploding() -> FunctionProblem[Stiefel]:
 
 
 def test_divergence_names_agent_iteration_and_a_smaller_step_once() -> None:
+    method = DRFGT(step_size=0.5, penalty=1.0, order="combine-then-adapt")
     with pytest.warns(RuntimeWarning, match=r"^diverged: the point of agent 3 [^\n]*$") as warned:
-        result = solve(
-            exploding(), DRFGT(step_size=0.5, penalty=1.0), RING, iterations=100, record_every=1
-        )
+        result = solve(exploding(), method, RING, iterations=100, record_every=1)
     assert [warning.filename for warning in warned] == [__file__]
     assert (result.status, result.converged, result.state.k) == ("diverged", False, 1)
     words = (

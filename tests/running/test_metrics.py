@@ -86,7 +86,7 @@ def test_metrics_are_the_formulas(
 
 def test_all_vanish_at_a_common_critical_point() -> None:
     case = pca(rows=UNEVEN)
-    case.problem.prepare(collective(N))
+    case.problem.find_answer(collective(N))
     apart = spread(case.problem, 0.1)
     error = subspace_distance(naive.polar(naive.mean(apart)), case.problem.optimum)
     assert measured(case.problem, Plain(apart))["error"] == pytest.approx(error, rel=1e-12)
@@ -197,7 +197,7 @@ def test_distances_are_measured_whatever_their_size(power: int) -> None:
         assert found[name] == np.ldexp(usual[name], power), name
 
 
-@pytest.mark.parametrize("size", [1e-140, 1e-81, 1e78, 1e140])
+@pytest.mark.parametrize("size", [1e-59, 1e59])
 def test_gradients_are_measured_whatever_the_size_of_the_data(size: float) -> None:
     """Data times s: gradients times s^2, to the bit where s is a power of two."""
     power = 2.0 ** round(np.log2(size))
@@ -453,7 +453,12 @@ FIXED: Any = {"step_size": 0.01, "penalty": 1.0}
 @pytest.mark.parametrize(
     ("method", "mixing", "quantities", "more"),
     [
-        ("drfgt", "ring", {"x", "tracker", "averages"}, {}),
+        (
+            do.DRFGT(order="combine-then-adapt"),
+            "ring",
+            {"x", "tracker", "averages"},
+            {},
+        ),
         ("deepca", "ring", {"tracker"}, {}),
         (
             "drfgt",

@@ -10,6 +10,7 @@ import numpy as np
 from decentorth.network import SerialCommunicator
 from decentorth.network.collective import AgentCollective
 from decentorth.problems import Deferred
+from decentorth.protocols import Answered
 
 
 def collective(n_agents: int) -> AgentCollective:
@@ -23,6 +24,8 @@ def built(deferred: Deferred) -> Any:
 
 
 def prepared(problem: Any) -> Any:
-    """A problem of all agents with what it needs of all of them."""
+    """A problem of all agents with what it needs of all of them, and its answer."""
     problem.prepare(collective(problem.n_agents))
+    if isinstance(problem, Answered):
+        problem.find_answer(collective(problem.n_agents))
     return problem

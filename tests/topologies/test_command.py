@@ -134,6 +134,43 @@ def test_attributes_that_are_not_read_are_named(tmp_path: Path, capsys: Capsys) 
     assert "is not read" not in capsys.readouterr().out
 
 
+def test_edge_weights_are_conductances(tmp_path: Path, capsys: Capsys) -> None:
+    lines = tmp_path / "lines.csv"
+    lines.write_text("from,to,km,lanes\nBern,Thun,30,2\nThun,Brig,60,2\nBrig,Bern,80,2\n")
+    assert main(f"file:{lines}", edge_weight="1/km") == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("3 agents, metropolis (conductance 1/km) weights\n")
+    assert "edge attribute lanes is not read" in printed
+    assert "attribute km" not in printed
+    W = topologies.conductance_weights(topologies.graph_from_file(lines), "1/km")
+    assert f"{topologies.spectrum(W).lambda_2:.9g}" in printed
+    # equal conductances, in a file
+    graph = topologies.graph_from_file(lines)
+    equal = topologies.conductance_weights(graph, "lanes").toarray()
+    np.testing.assert_array_equal(equal, topologies.metropolis_weights(graph).toarray())
+
+
+@pytest.mark.parametrize(
+    ("graph", "more", "message"),
+    [
+        ("directed_ring:5", {}, "--edge-weight has no effect with a directed graph"),
+        ("random_matching:6", {}, "--edge-weight has no effect with a sequence of graphs"),
+        ("ring:5", {"compare": True}, "--edge-weight has no effect with compare"),
+        ("ring:5", {"weights": "fmmc"}, "--weights has no effect with edge-weight"),
+        (
+            "ring:5",
+            {},
+            "every edge needs the attribute 'km', and 0 - 1 lacks it; the edges have none",
+        ),
+    ],
+)
+def test_edge_weights_without_an_effect(
+    graph: str, more: dict[str, Any], message: str, capsys: Capsys
+) -> None:
+    assert main(graph, edge_weight="km", **more) == 2
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_long_computations_are_named(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
     for name in ("PATIENCE", "EVERY", "TICK"):
@@ -311,5 +348,5 @@ def test_names_on_the_page_exist() -> None:
         assert topologies.sequence_from_name(name).n == (
             20 if "4x5" in name else 16 if "16" in name else 10
         )
-    rules = re.findall(r"`weights_from_name.*?`: (.*?), each also", TEXT, re.S)[0]
+    rules = re.findall(r"names another rule: (.*?), each also", TEXT, re.S)[0]
     assert {*re.findall(r"`([a-z-]+)`", rules)} <= {*topologies.available_weights()}

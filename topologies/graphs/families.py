@@ -17,7 +17,7 @@ import numpy as np
 from topologies.graphs.edges import Agents, Edges, family, simplified
 from topologies.later import nx
 from topologies.memory import require
-from topologies.words import suggestion
+from topologies.words import partners
 
 Labelled: TypeAlias = "nx.Graph[Any]"
 """A graph whose nodes have labels of any kind."""
@@ -271,32 +271,6 @@ def named_graph(
         return graph, None
     nodes = partners(labels, names)
     return _in_order(graph, nodes), tuple(str(labels[node]) for node in nodes)
-
-
-def partners(labels: Sequence[object], names: Sequence[str]) -> list[int]:
-    """The places in ``labels`` of the nodes that are called as the agents are, in the agents'
-    order.
-
-    Places stay as they are if the agents have no names, or the labels are numbers of which none is
-    an agent's name. Raises ValueError for a name without a partner, with the nearest one.
-    """
-    place = {str(label): number for number, label in enumerate(labels)}
-    named = any(isinstance(label, str) for label in labels)
-    if not names or (not named and place.keys().isdisjoint(names)):
-        return list(range(len(labels)))
-    lonely = [name for name in names if name not in place]
-    spare = [name for name in place if name not in names]
-    if lonely:
-        raise ValueError(
-            f"agents are joined to nodes by name, and no node is called {lonely[0]!r}"
-            f"{suggestion(lonely[0], spare) or ':'} give both the same names, or number the nodes"
-        )
-    if spare:
-        raise ValueError(
-            f"agents are joined to nodes by name, and no agent is called {spare[0]!r}: give a "
-            "graph of the agents alone, or number the nodes"
-        )
-    return [place[name] for name in names]
 
 
 def _is_prime(n: int) -> bool:

@@ -1,7 +1,7 @@
 """Real networks as communication graphs: the social networks that networkx ships, and graphs from
 files.
 
-Edge weights and other attributes are kept but play no role for the communication. Nothing is
+Attributes of edges are kept for `conductance_weights`; other weights do not read them. Nothing is
 unpickled.
 """
 
@@ -58,8 +58,9 @@ def graph_from_file(path: str | os.PathLike[str], largest_component: bool = Fals
     which stay in the node attribute ``label``; the order of nodes and edges in the file does not
     count. In .graphml and .gml the labels are the node attribute ``label``, or the ids where not
     all nodes have different ones. Self-loops are dropped and parallel edges merged; every non-zero
-    of an adjacency matrix is an edge, and weights of edges are not read. A first line of an edge
-    list that names its columns, such as ``from,to,km``, is no edge. With ``largest_component`` only
+    of an adjacency matrix is an edge. Attributes of edges are kept, see `conductance_weights`; the
+    entries of a matrix with others than 0 and 1 are the attribute ``weight``. A first line of an
+    edge list that names its columns, such as ``from,to,km``, is no edge. With ``largest_component`` only
     the largest connected part is kept, of several as large that with the first label.
 
     Raises ValueError if the suffix is unknown, the file cannot be read, an edge has one direction
@@ -119,7 +120,23 @@ def _undirected(path: Path, graph: Labelled) -> Labelled:
                     f"{v!r} and none back; add edges back, declare the graph undirected, or write "
                     f"digraph:{path}"
                 )
-    return nx.Graph(graph)
+    return _merged(graph)
+
+
+def _merged(graph: Labelled) -> nx.Graph[Any]:
+    """Return the graph with one edge between two nodes; attributes that differ become the text of
+    both values, which is no number."""
+    result: nx.Graph[Any] = nx.Graph()
+    result.add_nodes_from(graph.nodes(data=True))
+    for u, v, attributes in graph.edges(data=True):
+        if not result.has_edge(u, v):
+            result.add_edge(u, v, **attributes)
+            continue
+        known = result.edges[u, v]
+        for name, value in attributes.items():
+            if known.setdefault(name, value) != value:
+                known[name] = f"{known[name]} and {value}"
+    return result
 
 
 def integer_labels(graph: Labelled) -> Labelled:
@@ -136,9 +153,8 @@ def integer_labels(graph: Labelled) -> Labelled:
     return nx.relabel_nodes(graph, integers)
 
 
-def unread_attributes(graph: Labelled) -> list[str]:
-    """The names of the edges' attributes, such as weights, which play no role for the
-    communication."""
+def edge_attributes(graph: Labelled) -> list[str]:
+    """Return the names of the edges' attributes, such as weights."""
     every = (data for _, _, data in graph.edges(data=True))
     return sorted(set(map(str, chain.from_iterable(every))) - {"id", "key"})
 
@@ -158,7 +174,7 @@ def _markup(path: Path, directed: bool) -> Labelled:
 
 
 def _edge_list(path: Path, directed: bool) -> Labelled:
-    graph: Labelled = nx.DiGraph() if directed else nx.Graph()
+    graph: Labelled = nx.DiGraph() if directed else nx.MultiGraph()
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = (line if '"' in line else line.partition("#")[0] for line in file)
         cells: Iterable[list[str]] = map(str.split, lines)

@@ -129,7 +129,8 @@ def _pattern(graph: Any) -> Weights:
             "an adjacency matrix must be square, a row and a column per agent, got shape "
             f"{graph.shape}"
         )
-    matrix: Weights = sparse.csr_array(graph, dtype=np.float64, copy=True)
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused below
+        matrix: Weights = sparse.csr_array(graph, dtype=np.float64, copy=True)
     if not np.isfinite(matrix.data).all():
         raise ValueError(
             "an adjacency matrix has NaN or infinite entries: give 0 where there is no edge"

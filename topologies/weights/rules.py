@@ -26,9 +26,11 @@ from topologies.canonical import (
     row_sums,
     with_diagonal,
 )
+from topologies.graphs.families import Labelled
 from topologies.later import nx
 from topologies.spectra.eigenvalues import laplacian_extremes
 from topologies.weights.checks import adjacency, check_weights
+from topologies.weights.conductances import conductances
 from topologies.weights.fastest import fdla_weights, fmmc_weights
 from topologies.words import suggestion
 
@@ -83,6 +85,42 @@ def metropolis_weights(graph: Weights) -> Weights:
     """``W_ij = 1 / (1 + max(degree_i, degree_j))``, shape (n, n), the rest on the diagonal. Raises
     the errors of `check_graph`."""
     return _by_degrees(graph, 1.0)
+
+
+def conductance_weights(graph: Labelled, edge_weight: str) -> Weights:
+    """Return Metropolis weights for edges with conductances, ``(n, n)``.
+
+    Edges of a large conductance get a large weight. With the conductances c_ij, their sum d_i and
+    their maximum m_i over the neighbours of agent i,
+
+        W_ij = c_ij / (max(d_i, d_j) + max(m_i, m_j)),
+
+    and the rest is on the diagonal. W is symmetric as c is. Each row sums to 1, and
+    ``W_ii >= m_i / (d_i + m_i) > 0``, since its other entries add up to at most
+    ``d_i / (d_i + m_i)``. Equal conductances give `metropolis_weights`.
+
+    Parameters
+    ----------
+    graph : networkx.Graph
+        A graph with an attribute on every edge, as `graph_from_file` reads it.
+    edge_weight : str
+        The attribute whose values are the conductances, or ``1/`` and the attribute whose
+        reciprocals are: ``"1/km"`` for lengths.
+
+    Raises
+    ------
+    ValueError
+        An edge lacks the attribute or its value is no positive number.
+    """
+    matrix = conductances(graph, edge_weight)
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    columns = matrix.indices
+    total = row_sums(matrix)
+    largest = matrix.max(axis=1).toarray().ravel()
+    matrix.data /= np.maximum(total[rows], total[columns]) + np.maximum(
+        largest[rows], largest[columns]
+    )
+    return check_weights(with_diagonal(matrix, 1 - row_sums(matrix)))
 
 
 @_rule
@@ -148,41 +186,35 @@ def weights_from_name(graph: Graph, name: str = "auto", self_weight: float = 0.8
     ----------
     graph : networkx.Graph or sparse adjacency matrix
     name : str
-        A rule's name; ``auto`` is ``uniform`` on a regular graph and ``metropolis`` on any other.
+        A rule's name; ``auto`` is ``metropolis``.
     self_weight : float
         The own weight, used by ``uniform`` only.
     """
     edges = adjacency(graph)
-    resolved = _resolve(edges, name)
+    resolved = resolve_weights_name(name)
     rule = resolved.removeprefix(_LAZY)
     build = inspect.unwrap(RULES[rule])
     W = build(edges, self_weight) if rule == "uniform" else build(edges)
     return check_weights(W) if rule == resolved else lazy(W)
 
 
-def resolve_weights_name(graph: Graph, name: str = "auto") -> str:
-    """The rule that `weights_from_name` follows on this graph: the name with ``auto`` replaced by
-    its choice.
+def resolve_weights_name(name: str = "auto") -> str:
+    """The rule that `weights_from_name` follows: the name, with ``metropolis`` for ``auto``.
 
-    Raises ValueError if the name is unknown; for the graph errors as `check_graph`.
+    Raises ValueError if the name is unknown.
     """
-    return _resolve(adjacency(graph), name)
+    asked = name.strip().lower().replace("_", "-")
+    known = available_weights()
+    if asked not in known:
+        hint = suggestion(asked, known) or ";"
+        raise ValueError(f"unknown weights {name!r}{hint} known weights: {', '.join(known)}")
+    return asked.replace("auto", "metropolis")
 
 
 def available_weights() -> tuple[str, ...]:
     """The names that `weights_from_name` knows."""
     rules = ("auto", *RULES)
     return (*rules, *(_LAZY + rule for rule in rules))
-
-
-def _resolve(edges: Weights, name: str) -> str:
-    asked = name.strip().lower().replace("_", "-")
-    known = available_weights()
-    if asked not in known:
-        hint = suggestion(asked, known) or ";"
-        raise ValueError(f"unknown weights {name!r}{hint} known weights: {', '.join(known)}")
-    degrees = np.diff(edges.indptr)
-    return asked.replace("auto", "uniform" if degrees.min() == degrees.max() else "metropolis")
 
 
 _RULES: tuple[Callable[..., Weights], ...] = (

@@ -24,7 +24,18 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...protocols import Array, Network, Problem, RetractableManifold, Streams
-from .line_search import Point, Searching, Vector, begun, field, search, taylor, transported, viewed
+from .line_search import (
+    Point,
+    Searching,
+    Vector,
+    begun,
+    field,
+    last,
+    search,
+    taylor,
+    transported,
+    viewed,
+)
 
 SIGMA = 0.5
 """The share of the slope that may be left after a step."""
@@ -33,7 +44,7 @@ SIGMA = 0.5
 class ConjugateGradientsState(NamedTuple):
     """The point x ``(1, n, p)``; the `Point` of the iteration in its variables; the direction and
     its product with B, tangent and along; the step that led to x (zero at the start, and where none
-    was found) and the next trial step, each ``(1,)``."""
+    was found) and the next trial step (zero where none is left), each ``(1,)``."""
 
     x: Array
     point: Point
@@ -89,5 +100,7 @@ class ConjugateGradients(Searching):
             if not down < 0.0:
                 ahead, down = z.times(-1.0), -squared
             following = step * start / down if down < 0.0 else step
+        elif last(state.point, d, step):
+            following = 0.0
         steps, spent = (np.array([step]), np.array([following])), spent + more
         return State(state.x, point, *ahead, *steps, k, state.gradients + spent)

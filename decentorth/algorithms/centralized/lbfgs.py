@@ -29,7 +29,7 @@ import numpy as np
 
 from ...protocols import Array, Network, Problem, RetractableManifold, Streams
 from ...settings import Count
-from .line_search import Point, Searching, Vector, begun, field, projected, search, viewed
+from .line_search import Point, Searching, Vector, begun, field, last, projected, search, viewed
 
 SIGMA = 0.9
 """The share of the slope that may be left after a step."""
@@ -54,7 +54,7 @@ class LBFGSState(NamedTuple):
     It holds the point x ``(1, n, p)``, the `Point` of the iteration in its own variables, and m
     pairs. ``tangent`` and ``along`` are the direction and its product with B. Two arrays
     ``(1,)`` hold the step that led to x and the next trial step. The former is zero at the start
-    and if no step was found.
+    and if no step was found, the latter if none is left.
     """
 
     x: Array
@@ -113,6 +113,8 @@ class LBFGS(Searching):
             ahead, following = projected(view, point, along), np.ones(1)
             if not z.inner(ahead) < 0.0:
                 ahead = z.times(-1.0)
+        if last(old, d, step):
+            following = np.zeros(1)
         steps, spent = (np.array([step]), following), state.gradients + spent
         return LBFGSState(state.x, point, pairs, *ahead, *steps, k, spent)
 

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeGuard, TypeVar
 import numpy as np
 
 from ...numerics.ordered_sums import add_multiple
-from ...protocols import Array, HessianProducts, Known, Problem, Quadratic, Retraction
+from ...protocols import Array, HessianProducts, Known, Problem, Quadratic, Retraction, Stop
 from ...protocols.sets import ByProducts, Projection, Retractable, RetractableManifold, Riemannian
 from ..common import Carries, RetractionName, SingleAgentMethod, Splits, can
 from .rgd import REFRESHED, whitened
@@ -55,6 +55,8 @@ class Searched(Protocol):
 
     @property
     def point(self) -> Point: ...
+    @property
+    def trial(self) -> Array: ...
     @property
     def k(self) -> int: ...
     def _replace(self, **changes: Any) -> Self: ...
@@ -129,6 +131,17 @@ class Searching(SingleAgentMethod):
 
     retraction: RetractionName = "polar"
 
+    def ending(self, problem: P, state: W) -> Stop | None:
+        """The end where no step is left, not even along the negative gradient."""
+        if state.trial[0] > 0.0:
+            return None
+        return Stop(
+            "no_step",
+            False,
+            "no step along the negative gradient lowers the objective: the gradient is as small as "
+            "rounding errors let it be, or it does not fit the objective",
+        )
+
     def completed(self, problem: P, state: W) -> W:
         """The state with the point x of the problem's own set from the variables of the
         iteration."""
@@ -136,6 +149,15 @@ class Searching(SingleAgentMethod):
         if state.k == 0:
             return state
         return state._replace(x=state.point.x if changed is None else changed.back(state.point.x))
+
+
+def last(point: Point, d: Vector, step: float) -> bool:
+    """True if no step was found along d, the negative gradient (by Cauchy and Schwarz)."""
+    if step > 0.0:
+        return False
+    z = field(point)
+    squared = z.inner(z)
+    return z.inner(d) == -squared and d.inner(d) == squared
 
 
 def field(point: Point) -> Vector:

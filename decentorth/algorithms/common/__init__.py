@@ -5,6 +5,7 @@ from .automatic_steps import *  # noqa: F403
 from .capabilities import *  # noqa: F403
 from .curvature import *  # noqa: F403
 from .fields import *  # noqa: F403
+from .loopless import *  # noqa: F403
 from .method import *  # noqa: F403
 from .mixing import *  # noqa: F403
 from .schedules import *  # noqa: F403

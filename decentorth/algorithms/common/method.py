@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, ClassVar, Literal, Self, TypeVar, cast
 
 from ...protocols import (
     Array,
@@ -18,11 +18,12 @@ from ...protocols import (
 )
 from ...protocols.sets import Retractable, Retraction, Riemannian
 from ...settings import Count, NotNegative, Settings, Share
-from .automatic_steps import Order, better_order, tracking_step
+from .automatic_steps import Order, consensus_gap, tracking_step
 from .fields import Penalised, on_samples
+from .loopless import Momenta
 from .mixing import Chebyshev, effective, mix
 from .schedules import Auto
-from .step_sizes import MeasuredStepSize, StepSize, schedule
+from .step_sizes import MeasuredStepSize, StepSize
 
 _C = TypeVar("_C")
 _SOFT = "lambda of the soft constraint lambda/4 ||x^T x - I||^2 in every objective; 0 for none."
@@ -109,9 +110,10 @@ class Ordered(Decentralized):
     Parameters
     ----------
     order
-        combine-then-adapt (one exchange an iteration); adapt-then-combine is stable at larger steps
-        (two exchanges); auto is the former, but with step_size auto the other where W is such that
-        it needs fewer rounds.
+        accelerated mixes with momentum, in one exchange an iteration; combine-then-adapt mixes
+        points, then moves them; adapt-then-combine moves first, and takes two exchanges. auto is
+        accelerated where W stays, is symmetric and every message arrives, otherwise
+        combine-then-adapt.
     """
 
     order: Order | Auto = "auto"
@@ -120,15 +122,30 @@ class Ordered(Decentralized):
         """The target of automatic steps for the product of step and curvature."""
         return tracking_step(spectrum, order)
 
+    def at_rest(self, x0: Array) -> Momenta | tuple[()]:
+        """The momenta of the first state, which only accelerated mixing has."""
+        if self.order != "accelerated":
+            return ()
+        return Momenta(0.0 * x0, 0.0 * x0)
+
+    def gap(self, spectrum: Spectrum) -> float:
+        """The share of the slowest disagreement that an exchange removes."""
+        return consensus_gap(spectrum, cast(Order, self.order))
+
     def resolved(self, network: Network) -> Self:
-        """This method with ``order="auto"`` resolved for this network: with an automatic step
-        `better_order`."""
+        """This method with ``order="auto"`` resolved for this network.
+
+        Raises ValueError for accelerated mixing on a network that does not stay as it is.
+        """
+        if self.order == "accelerated" and not network.steady:
+            raise ValueError(
+                "order accelerated needs a network that stays as it is, with every message as it "
+                "was sent: take order combine-then-adapt"
+            )
         if self.order != "auto":
             return self
-        order: Order = "combine-then-adapt"
-        if schedule(self.step_size).initial == "auto":
-            order = better_order(network.spectrum, self.aim)
-        return replace(self, order=order)
+        accelerates = network.steady and network.n_agents > 1
+        return replace(self, order="accelerated" if accelerates else "combine-then-adapt")
 
 
 @dataclass(frozen=True, kw_only=True)

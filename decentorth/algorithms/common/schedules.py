@@ -337,7 +337,7 @@ class Growing(Constant):
     >>> problem = settings.problem(4, seed=0)
     >>> method = do.DRFGT(step_size=Growing(initial=1e-2))
     >>> do.solve(problem, method, "ring", iterations=1000, stopping=1e-3).status
-    'iterations'
+    'converged'
     """
 
     name: ClassVar[str] = "growing"

@@ -41,13 +41,22 @@ import numpy as np
 
 from ...numerics.ordered_sums import subtract_scaled
 from ...protocols import Array, Network, Oracle, Problem, Spectrum, Streams
-from ..common import blockwise, following, refresh, schedule, steepness
+from ..common import (
+    Momenta,
+    blockwise,
+    following,
+    mix_loopless,
+    refresh,
+    schedule,
+    steepness,
+)
 from ..common.automatic_steps import (
     Order,
+    consensus_gap,
     curved_step,
     given_or,
     landing_share,
-    limit_beside,
+    penalty_limit,
     penalty_share,
     tracking_limit,
 )
@@ -81,8 +90,8 @@ class DESTINY(SafeTracking):
     ----------
     penalty
         beta > 0 (about 1 in the paper's experiments, whose objectives are scaled), or auto: from
-        the agents' Lipschitz constants, and 0.1 / step_size beside a given step_size, smaller where
-        W has eigenvalues near -1.
+        the agents' Lipschitz constants, and 0.1 / step_size beside a given step_size, smaller on
+        sparse graphs.
     variant
         Where gradients are taken: direct, at the iterate; dissolved, at the iterate x (3I - x^T
         x)/2, nearer to the manifold.
@@ -106,8 +115,8 @@ class DESTINY(SafeTracking):
 
     def aim(self, spectrum: Spectrum, order: Order) -> float:
         """The target product of step and M for an automatic penalty: a seventh of `_share`, at most
-        sqrt(1 - lambda_2)."""
-        return min(_share(spectrum, order) / 7.0, math.sqrt(1.0 - spectrum.lambda_2))
+        sqrt(gap)."""
+        return min(_share(spectrum, order) / 7.0, math.sqrt(consensus_gap(spectrum, order)))
 
     @property
     def follows(self) -> bool:
@@ -118,13 +127,23 @@ class DESTINY(SafeTracking):
         base, penalty, spent = self._constants(problem, network, streams, x0)
         field = blockwise(self.field, self.oracle(problem, streams, 0), x0, penalty)
         step = base * schedule(self.step_size).scale(0)
-        return State(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
+        x, tracker = x0.copy(), field.copy()
+        momenta = self.at_rest(x0)
+        return State(x, tracker, field, step, base, penalty, 0, spent + 1, momenta=momenta)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         f = self.oracle(problem, streams, state.k + 1)
         alpha = state.step_size
         d = state.tracker
-        if self.order == "combine-then-adapt":
+        momenta = state.momenta
+        if self.order == "accelerated":
+            # x_i <- sum_j V_ij (p_j + eta u_j),  p_i = x_i - alpha d_i
+            p = state.x - alpha[:, None, None] * d
+            x, mixed = mix_loopless(network, p, d, momenta)
+            momenta = Momenta(x - p, mixed - d)
+            # d_i <- sum_j V_ij (d_j + eta v_j) + H_i(new x_i) - H_i(old x_i)
+            field = refresh(self.field, f, x, mixed, state.field, state.penalty)
+        elif self.order == "combine-then-adapt":
             x, mixed = network.mix(state.x, d)
             # x_i <- sum_j W_ij x_j - alpha d_i  (1)
             subtract_scaled(alpha, d, x)
@@ -138,7 +157,8 @@ class DESTINY(SafeTracking):
             (mixed,) = network.mix(d)
         step = following(self.step_size, state)
         k = state.k + 1
-        return State(x, mixed, field, step, state.base, state.penalty, k, state.gradients + 1)
+        spent = state.gradients + 1
+        return State(x, mixed, field, step, state.base, state.penalty, k, spent, momenta=momenta)
 
     def field(self, problem: Oracle[Dissolvable], x: Array, penalty: Array) -> Array:
         """The field H_i (3), with the gradient at x or at the point A(x) nearer to the manifold."""
@@ -158,12 +178,12 @@ class DESTINY(SafeTracking):
         steps, order = schedule(self.step_size), cast(Order, self.order)
         if steps.initial != "auto":
             base = np.full(len(x0), float(steps.initial))
-            automatic = penalty_share(limit_beside(network, order)) / base
+            automatic = penalty_share(penalty_limit(network, order)) / base
             return base, given_or(self.penalty, automatic), 0
         steep, spent = steepness(problem, network, streams, x0)
         most = np.maximum(*steep)
         c = landing_share(problem, self.aim(network.spectrum, order), self.batch_size)
-        base = curved_step(steep, c, 1.0 - network.spectrum.lambda_2)
+        base = curved_step(steep, c, self.gap(network.spectrum))
         penalty = given_or(self.penalty, 2.0 * most)
         if self.penalty != "auto":
             base = np.minimum(base, _share(network.spectrum, order) / (2.0 * penalty + 3.0 * most))

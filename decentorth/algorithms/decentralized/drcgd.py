@@ -82,7 +82,7 @@ class DRCGD(OnManifold):
 
     # the state has d too
     def init(self, problem: Manifold, network: Network, streams: Streams, x0: Array) -> DRCGDState:  # type: ignore[override]
-        x, y, field, step_size, base, k, spent, _ = super().init(problem, network, streams, x0)
+        x, y, field, step_size, base, k, spent, *_ = super().init(problem, network, streams, x0)
         return DRCGDState(x, -field, y, field, step_size, base, k, spent)
 
     def step(

@@ -15,9 +15,18 @@ mean of the landing fields.
     x_i     state.x                 lambda  penalty    (n_local,)
     y_i     state.tracker           Lambda  constraint.landing(x, gradient, penalty)
 
-Beyond the paper: ``order="adapt-then-combine"``, x_i <- sum_j W_ij (x_j - alpha y_j), and the same
-for y: stable at larger steps, at the price of two dependent exchanges an iteration (the same bytes
-in twice the rounds); ``step_size="auto"``; ``safe=True`` (see `safe`); ``kernel="numba"``, the same
+This is ``order="combine-then-adapt"``. Beyond the paper: ``order="accelerated"``, which mixes points
+and trackers with momentum (see `loopless` for V, eta and the momenta u and v, and
+``docs/accelerated.md``), still in one exchange,
+
+    p_i <- x_i - alpha y_i
+    x_i <- sum_j V_ij (p_j + eta u_j),             u_i <- x_i - p_i
+    y_i <- sum_j V_ij (y_j + eta v_j) + Lambda_i(new x_i) - Lambda_i(old x_i),
+           where v_i <- what this sum changed in y_i;
+
+``order="adapt-then-combine"``, x_i <- sum_j W_ij (x_j - alpha y_j), and the same for y: stable at
+larger steps, at the price of two dependent exchanges an iteration (the same bytes in twice the
+rounds); ``step_size="auto"``; ``safe=True`` (see `safe`); ``kernel="numba"``, the same
 step in one compiled pass over each agent's arrays (`kernels.tracking`). With one agent it is the
 landing algorithm. It runs on any constraint set that has a landing field.
 """
@@ -26,12 +35,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from ...numerics.kernels import compiled_tracking
 from ...numerics.ordered_sums import subtract_scaled
 from ...protocols import Array, Landing, Network, OrthonormalLanding, Problem, Streams
-from ..common import Order, blockwise, following, landing, refresh, resolve, schedule, tracking_aim
+from ..common import (
+    Momenta,
+    Order,
+    blockwise,
+    following,
+    landing,
+    mix_loopless,
+    refresh,
+    resolve,
+    schedule,
+    tracking_aim,
+)
 from .safe import SafeTracking
 from .tracking import PenalisedState as State
 
@@ -45,8 +65,7 @@ class DRFGT(SafeTracking):
     Parameters
     ----------
     penalty
-        lambda > 0 of the landing field, or auto: 0.1 / step_size, smaller where W has eigenvalues
-        near -1.
+        lambda > 0 of the landing field, or auto: 0.1 / step_size, smaller on sparse graphs.
 
     Examples
     --------
@@ -93,7 +112,9 @@ class DRFGT(SafeTracking):
         base, penalty, spent = resolve(self, problem, network, streams, x0, aim, self.batch_size)
         step = base * schedule(self.step_size).scale(0)
         field = blockwise(landing, self.oracle(problem, streams, 0), x0, penalty)
-        return State(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
+        x, tracker = x0.copy(), field.copy()
+        momenta = self.at_rest(x0)
+        return State(x, tracker, field, step, base, penalty, 0, spent + 1, momenta=momenta)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         if self.kernel == "numba":
@@ -101,7 +122,15 @@ class DRFGT(SafeTracking):
         f = self.oracle(problem, streams, state.k + 1)
         alpha = state.step_size
         y = state.tracker
-        if self.order == "combine-then-adapt":
+        momenta = state.momenta
+        if self.order == "accelerated":
+            # x_i <- sum_j V_ij (p_j + eta u_j),  p_i = x_i - alpha y_i
+            p = state.x - alpha[:, None, None] * y
+            x, mixed = mix_loopless(network, p, y, momenta)
+            momenta = Momenta(x - p, mixed - y)
+            # y_i <- sum_j V_ij (y_j + eta v_j) + Lambda_i(new x_i) - Lambda_i(old x_i)
+            field = refresh(landing, f, x, mixed, state.field, state.penalty)
+        elif self.order == "combine-then-adapt":
             x, mixed = network.mix(state.x, y)
             # x_i <- sum_j W_ij x_j - alpha y_i  (10)
             subtract_scaled(alpha, y, x)
@@ -113,7 +142,7 @@ class DRFGT(SafeTracking):
             # y_i <- sum_j W_ij (y_j + Lambda_j(new x_j) - Lambda_j(old x_j))
             field = refresh(landing, f, x, y, state.field, state.penalty)
             (mixed,) = network.mix(y)
-        return self._after(state, x, mixed, field)
+        return self._after(state, x, mixed, field, momenta)
 
     def _in_one_pass(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         """Take the step by a compiled pass over each agent's arrays.
@@ -124,16 +153,24 @@ class DRFGT(SafeTracking):
         alpha = state.step_size
         y = state.tracker
         old = state.field
+        momenta = state.momenta
         change = compiled_tracking().landing_change
-        if self.order == "combine-then-adapt":
+        if self.order == "accelerated":
+            p = state.x - alpha[:, None, None] * y
+            x, mixed = mix_loopless(network, p, y, momenta)
+            momenta = Momenta(x - p, mixed - y)
+            field = blockwise(change, f, x, mixed, old, state.penalty, out=old)
+        elif self.order == "combine-then-adapt":
             x, mixed = network.mix(state.x, y)
             field = blockwise(change, f, x, mixed, old, state.penalty, alpha, y, out=old)
         else:
             (x,) = network.mix(state.x - alpha[:, None, None] * y)
             field = blockwise(change, f, x, y, old, state.penalty, out=old)
             (mixed,) = network.mix(y)
-        return self._after(state, x, mixed, field)
+        return self._after(state, x, mixed, field, momenta)
 
-    def _after(self, state: State, x: Array, y: Array, field: Array) -> State:
+    def _after(self, state: State, x: Array, y: Array, field: Array, momenta: Any) -> State:
         step = following(self.step_size, state)
-        return State(x, y, field, step, state.base, state.penalty, state.k + 1, state.gradients + 1)
+        k = state.k + 1
+        spent = state.gradients + 1
+        return State(x, y, field, step, state.base, state.penalty, k, spent, momenta=momenta)

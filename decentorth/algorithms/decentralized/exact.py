@@ -44,6 +44,10 @@ class Judged(Method):
         """The largest m on a network with this spectrum."""
         return math.inf
 
+    def gap(self, spectrum: Spectrum) -> float:
+        """The share of the slowest disagreement that an iteration removes."""
+        return 1.0 - spectrum.lambda_2
+
     def rescaled(self, state: JudgedState, step: Array, ratio: float) -> JudgedState:
         """Return the state with the steps ``step``, which are ``ratio`` times the earlier ones."""
         return changed(state, step_size=step, base=step)

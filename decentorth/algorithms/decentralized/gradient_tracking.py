@@ -19,7 +19,7 @@ one message per neighbour carries x and y.
 Nothing brings the points to the constraint set: the metrics project the agents' mean, and report
 the feasibility of the points as it is. Without a penalty the points go to a minimiser of the
 unconstrained problem (PCA has none); with one, to a minimiser of the penalised problem, at a
-distance of order 1/lambda from the set. ``order="adapt-then-combine"`` as in DRFGT.
+distance of order 1/lambda from the set. The other orders are those of DRFGT.
 """
 
 from __future__ import annotations
@@ -32,7 +32,18 @@ import numpy as np
 
 from ...numerics.ordered_sums import subtract_scaled
 from ...protocols import Array, Network, Oracle, Problem, Streams
-from ..common import Ordered, Soft, blockwise, following, refresh, schedule, soft, steepness
+from ..common import (
+    Momenta,
+    Ordered,
+    Soft,
+    blockwise,
+    following,
+    mix_loopless,
+    refresh,
+    schedule,
+    soft,
+    steepness,
+)
 from ..common.automatic_steps import Order, start, tracking_share
 from .tracking import TrackingState as State
 
@@ -64,20 +75,29 @@ class GradientTracking(Ordered, Soft):
             slow = fast = steep.lipschitz
             if self.penalty > 0.0:  # where the sum is least, lambda (x^T x - I) is -sym(x^T G)
                 slow, fast = np.maximum(*steep), slow + 3.0 * steep.multiplier + 2.0 * self.penalty
-            share, root = 0.7, math.sqrt(1.0 - network.spectrum.lambda_2)
+            share, root = 0.7, math.sqrt(self.gap(network.spectrum))
             if network.n_agents > 1:
                 share = tracking_share(network.spectrum, cast(Order, self.order))
             return np.minimum(share / fast, root / slow) / schedule(self.step_size).most, spent
 
         step, base, spent = start(self.step_size, len(x0), automatic)
         field = blockwise(self._field, self.oracle(problem, streams, 0), x0)
-        return State(x0.copy(), field.copy(), field, step, base, 0, spent + 1)
+        momenta = self.at_rest(x0)
+        return State(x0.copy(), field.copy(), field, step, base, 0, spent + 1, momenta=momenta)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         f = self.oracle(problem, streams, state.k + 1)
         alpha = state.step_size
         y = state.tracker
-        if self.order == "combine-then-adapt":
+        momenta = state.momenta
+        if self.order == "accelerated":
+            # x_i <- sum_j V_ij (p_j + eta u_j),  p_i = x_i - alpha y_i
+            p = state.x - alpha[:, None, None] * y
+            x, mixed = mix_loopless(network, p, y, momenta)
+            momenta = Momenta(x - p, mixed - y)
+            # y_i <- sum_j V_ij (y_j + eta v_j) + F_i(new x_i) - F_i(old x_i)
+            field = refresh(self._field, f, x, mixed, state.field)
+        elif self.order == "combine-then-adapt":
             x, mixed = network.mix(state.x, y)
             # x_i <- sum_j W_ij x_j - alpha y_i  (1)
             subtract_scaled(alpha, y, x)
@@ -90,7 +110,8 @@ class GradientTracking(Ordered, Soft):
             field = refresh(self._field, f, x, y, state.field)
             (mixed,) = network.mix(y)
         step = following(self.step_size, state)
-        return State(x, mixed, field, step, state.base, state.k + 1, state.gradients + 1)
+        k = state.k + 1
+        return State(x, mixed, field, step, state.base, k, state.gradients + 1, momenta=momenta)
 
     def _field(self, problem: Oracle[object], x: Array) -> Array:
         """The gradient F_i."""

@@ -3,7 +3,7 @@ are too large.
 
 The largest useful step is 1 to 6 times the one that is safe in advance, and the data alone decide.
 So a run begins with the safe step and judges it after every block of w + D iterations:
-w = max(30, 3 / gap), gap = 1 - lambda_2, and D rounds let a number reach all agents.
+w = max(30, 3 / gap), gap the share of the slowest disagreement that an exchange removes, and D rounds let a number reach all agents.
 Let m_k = x_{k+1} - x_k be the move of an agent and z_k = (I - W) p_k, where p_k is the first array
 that it sends in iteration k. In two halves of the first w iterations each agent adds
 
@@ -25,6 +25,9 @@ are sent anyway (`Network.mix_and_max`). Then all agents know the same three rat
              smaller one. If moves shrink faster there, the step stays and the next one is tried; if
              not, the old one comes back. Moves that grow may be those of an escape from a saddle;
              these grow as step^k, so a smaller step must do better than that.
+
+    circle   in twelve blocks moves, over the step, were neither shorter than any before nor longer
+             than any since: back to the first step, or from there to half of the step
 
 A cut is seen too late where agents are unlike: what keeps them apart then takes away from the
 curvature of the mean, and the run slows down without a sign in its moves. That is what trials find.
@@ -73,6 +76,8 @@ PATIENCE = 3
 share."""
 TRY, TRIED = 6, 2
 """The blocks before a trial of a smaller step, and in it: it costs 2^(-1/3) * 2/8, 5 %."""
+CIRCLE = 2 * TRY
+"""The blocks without progress after which a run is taken to circle: two trials have failed."""
 CUT = 6
 """The cut of the first step: it is halved."""
 LEAST, GIVEN_LEAST = -60, -600
@@ -140,6 +145,14 @@ class Progress(NamedTuple):
     """m before the trial of a smaller step; 0 without one."""
     slow: float = 0.0
     """q there."""
+    least: float = math.inf
+    """The least Q2 / step^2 since the start or the last circle, with the first step as unit."""
+    most: float = 0.0
+    """The largest since the least."""
+    stale: int = 0
+    """The blocks since one of the two changed."""
+    floor: int = 0
+    """The m below which cuts do not go from an automatic step: 0, or that after a circle."""
 
     @property
     def pace(self) -> int:
@@ -226,7 +239,7 @@ class Growing(Around):
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         """An iteration of the method, and at the end of a block the change of its step."""
-        p, gap = state.progress, 1.0 - network.spectrum.lambda_2
+        p, gap = state.progress, self.method.gap(network.spectrum)
         window = 2 * EVERY * round(max(WINDOW, MODES / gap) / (2 * EVERY))
         j = state.k % (window + network.flooding_rounds)
         spreading, third = j >= window, j % EVERY
@@ -270,6 +283,9 @@ class Growing(Around):
         turning, m = i2 > TURNING * q2, p.exponent
         if stopped or (turning and i2 > i1 and not p.cut):
             return self._cut(p, state, stopped > 0.0, i2 > BACKWARDS * q2)
+        p = _watched(p, q2)
+        if p.stale >= CIRCLE:
+            return state, m, _below_the_circle(p)
         p = p._replace(cut=False, trial=False, same=p.same + 1)
         if not turning and not p.above:
             p = p._replace(good=p.candidate, good_exponent=m)
@@ -295,7 +311,7 @@ class Growing(Around):
             p.stopped[...] = 0.0
         lower = m - p.pace if m > 0 else m - CUT
         if not (broken or backwards or self.given):
-            lower = max(lower, min(m, 0))
+            lower = max(lower, min(m, p.floor))
         lower = max(lower, GIVEN_LEAST if self.given else LEAST)
         patience = 2 * p.patience if p.wait == 0 else p.patience
         p = p._replace(exponent=lower, wait=patience // 2, patience=patience)
@@ -329,6 +345,27 @@ def _report(p: Progress, x: Array, fresh: bool) -> None:
         p.known[sums(p.apart * p.apart) > APART * sums(x * x), 4] = 1.0
 
 
+def _watched(p: Progress, q2: float) -> Progress:
+    """The progress with the least and the largest Q2 / step^2, or one more block without either.
+
+    In an escape from a saddle they grow from block to block, which is no circle.
+    """
+    level = q2 * 2.0 ** (-p.exponent / 3.0)
+    if level < p.least or q2 == 0.0:
+        return p._replace(least=level, most=level, stale=0)
+    if level > p.most:
+        return p._replace(most=level, stale=0)
+    return p._replace(stale=p.stale + 1)
+
+
+def _below_the_circle(p: Progress) -> Progress:
+    """The progress with the first step, or half of a step that is not above it."""
+    lower = 0 if p.exponent > 0 else max(p.exponent - CUT, LEAST)
+    patience = 2 * p.patience
+    p = p._replace(exponent=lower, floor=min(lower, p.floor), wait=patience, patience=patience)
+    return p._replace(least=math.inf, stale=0, cut=True, trial=False, same=0, above=0)
+
+
 def _lower(p: Progress, q: float) -> Progress:
     """The progress with a smaller step on trial, if there is one above the first."""
     if p.exponent <= 0:
@@ -345,6 +382,11 @@ def _compared(p: Progress, q: float) -> Progress:
     return _lower(p, q)
 
 
-def _copied(state: State) -> State:
+def _copied(state: Any) -> Any:
     """A state that shares no memory with ``state``."""
-    return type(state)(*[one.copy() if isinstance(one, np.ndarray) else one for one in state])
+    match state:
+        case np.ndarray():
+            return state.copy()
+        case tuple():
+            return type(state)(*[_copied(one) for one in state])
+    return state

@@ -88,7 +88,7 @@ class LocalTracking(OnManifold):
 
     # the state has c, and no tracker
     def init(self, problem: Manifold, network: Network, streams: Streams, x0: Array) -> LocalState:  # type: ignore[override]
-        x, g, _, step_size, base, k, spent, _ = super().init(problem, network, streams, x0)
+        x, g, _, step_size, base, k, spent, *_ = super().init(problem, network, streams, x0)
         (mixed,) = self.mix(network, g)
         return LocalState(x, mixed - g, step_size, base, k, spent)
 

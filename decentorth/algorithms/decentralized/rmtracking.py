@@ -80,7 +80,7 @@ class RMTracking(ManifoldTracking):
 
     # the state has m too
     def init(self, problem: Manifold, network: Network, streams: Streams, x0: Array) -> State:  # type: ignore[override]
-        x, s, field, step_size, base, k, spent, _ = super().init(problem, network, streams, x0)
+        x, s, field, step_size, base, k, spent, *_ = super().init(problem, network, streams, x0)
         return State(x, s, field, s.copy(), step_size, base, k, spent)
 
     def step(self, problem: Manifold, network: Network, streams: Streams, state: State) -> State:

@@ -15,7 +15,8 @@ and its neighbours' labels:
 
     h_i <- max(h_i + [||x_i^T x_i - I||_F > eps], max_{j: W_ij > 0} h_j)
 
-and if its label has risen it starts over from the common start, x_i = x_0 and y_i = Lambda_i(x_0).
+and if its label has risen it starts over from the common start, x_i = x_0 and y_i = Lambda_i(x_0),
+without momentum.
 So a label that one agent needs reaches all agents in at most as many iterations as the graph's
 diameter; agents of equal label have equal steps; and among the agents of the largest label the mean
 of the trackers stays the mean of the fields, since an agent that joins them has y_i = Lambda_i.
@@ -117,11 +118,14 @@ class SafeTracking(Exact, Ordered):
         field = refresh(self.field, problem, state.x, state.tracker, state.field, penalty)
         return state._replace(field=field, penalty=penalty, gradients=state.gradients + 1)
 
+    def gap(self, spectrum: Spectrum) -> float:
+        return Ordered.gap(self, spectrum)
+
     def most(self, spectrum: Spectrum) -> float:
         order = cast(Order, self.order)
-        if order == "adapt-then-combine":
-            return super().most(spectrum)
-        return most_tracking(1.0 - spectrum.lambda_2, self.aim(spectrum, order))
+        if order == "combine-then-adapt":
+            return most_tracking(self.gap(spectrum), self.aim(spectrum, order))
+        return super().most(spectrum)
 
 
 P = Problem[ConstraintSet]
@@ -183,6 +187,8 @@ class Safe(Around):
             again = again[label[again] <= LAST]
             moved.x[again] = p.start[again]
             moved.tracker[again] = moved.field[again] = p.start_field[again]
+            for momentum in moved.momenta:
+                momentum[again] = 0.0
             self._halve(moved, rise, again)
         return moved._replace(progress=p._replace(label=label))
 

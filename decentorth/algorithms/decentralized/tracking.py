@@ -50,6 +50,8 @@ class TrackingState(NamedTuple):
     gradients: int
     progress: Any = ()
     """Progress of growing or of safe steps."""
+    momenta: Any = ()
+    """The `Momenta` of accelerated mixing."""
 
 
 class PenalisedState(NamedTuple):
@@ -68,6 +70,8 @@ class PenalisedState(NamedTuple):
     gradients: int
     progress: Any = ()
     """Progress of growing or of safe steps."""
+    momenta: Any = ()
+    """The `Momenta` of accelerated mixing."""
 
 
 Manifold = Problem[ProjectableManifold]

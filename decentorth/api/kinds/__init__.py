@@ -14,6 +14,7 @@ from ..same import check_arguments
 from .on_device import OnDevice
 from .plain import Run
 from .replicated import Replicated, ReplicatedUnreliable
+from .summed import Summed
 from .surviving import Surviving
 from .unreliable import Unreliable
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 def kinds() -> tuple[type[Run], ...]:
     """In order of precedence: a kind refuses arguments of the kinds after it that it cannot
     have."""
-    found = [Run, OnDevice, Surviving, ReplicatedUnreliable, Replicated, Unreliable]
+    found = [Run, Summed, OnDevice, Surviving, ReplicatedUnreliable, Replicated, Unreliable]
     found += [resolve_name(f"{module}:{name}") for name, module in families(__name__).items()]
     return tuple(sorted(found, key=lambda kind: kind.precedence))
 

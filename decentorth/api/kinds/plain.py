@@ -20,12 +20,22 @@ from topologies.words import ranges
 from ...display import Shown
 from ...network import Network, connect
 from ...network.collective import AgentCollective
+from ...network.joint import TreeCollective
 from ...numerics.random_streams import CounterStreams
 from ...numerics.threads import one_thread
 from ...problems import Deferred, GradientCheck
 from ...problems.common.gradient_check import check_attached, checked
 from ...process.abort import patience
-from ...protocols import SETUP, Array, Declared, Index, Problem, StoppingRule
+from ...protocols import (
+    SETUP,
+    Answered,
+    Array,
+    Collective,
+    Declared,
+    Index,
+    Problem,
+    StoppingRule,
+)
 from ...running import loop
 from ...running.checkpoint import (
     CheckpointWriter,
@@ -73,7 +83,12 @@ class Run(Shown):
     def __init__(self, arguments: AnySetup) -> None:
         self.arguments, self.comm, self.algorithm = arguments, arguments.comm, arguments.method
         check_data(arguments.problem, connect(arguments.comm, self._silence))
+        if arguments.secure:
+            hides = arguments.device is None and arguments.channel is None
+            capabilities.check_secure(self.algorithm, arguments.problem.n_agents, hides)
         self.network = self._network()
+        if arguments.secure:
+            self.network.mask_sums()
         capabilities.check_network(self.algorithm, self.network)
         capabilities.check_agents(self.network, arguments.problem.n_agents)
         self.numbers: Index = np.arange(self.network.n_agents)
@@ -94,7 +109,7 @@ class Run(Shown):
                 self.start: Array = forms.start(arguments.x0, self.problem, arguments.seed)
                 if arguments.x0 is not None:
                     capabilities.check_start(self.problem, self.algorithm, self.start)
-            self.algorithm = Declared.of(self.algorithm).suited(self.problem)
+            self.algorithm = Declared.of(self.algorithm).suited(self.seen)
             self._place()
             self.collective.same(
                 "the starting point", hashlib.sha256(self.start.tobytes()).digest()
@@ -109,11 +124,16 @@ class Run(Shown):
 
     def _collective(self) -> AgentCollective:
         """The sums over all agents, for metrics and files."""
-        network, problem = self.network, self.arguments.problem
-        holders = problem.holders if isinstance(problem, Deferred) else ()
+        network = self.network
         return AgentCollective(
-            network.communicator, network.bounds, network.column_sums, holders=holders
+            network.communicator, network.bounds, network.column_sums, holders=self._holders
         )
+
+    @property
+    def _holders(self) -> Sequence[str]:
+        """The agents in words, for the errors of others about their samples."""
+        problem: object = self.arguments.problem
+        return problem.holders if isinstance(problem, Deferred) else ()
 
     def decide(self) -> None:
         """Choose, by the network's design, what the algorithm leaves to it."""
@@ -129,29 +149,81 @@ class Run(Shown):
         agents = self.network.agents
         SETUP.info("the problem: data of agents %d to %d", agents.start, agents.stop - 1)
         own = self._own_problem(self.arguments.problem)
+        self.seen = self._seen(own)
         with self.collective.together():
-            capabilities.check_fits(own, self.arguments.method, self.network)
+            capabilities.check_fits(self.seen, self.arguments.method, self.network)
             self._check_problem(own)
         SETUP.info("the problem: what needs the data of all agents")
-        own.prepare(self.collective)
+        self._complete(own)
         return own
+
+    def _seen(self, own: Any) -> Problem[Any]:
+        """The problem as the method sees it."""
+        return own  # type: ignore[no-any-return]  # see `_own_problem`
 
     def _own_problem(self, problem: Any) -> Problem[Any]:
         """The part of the problem that this process has."""
         own: Any
         if isinstance(problem, Deferred):
-            own = problem.build(self.network.agents, self.collective)
+            own = problem.build(self.network.agents, self._pool())
             if problem.sites:
                 own.sites = problem.sites
         else:
             own = problem.restrict(self.network.agents)
         return own  # type: ignore[no-any-return]  # problems have one of two kinds
 
+    def _complete(self, own: Problem[Any]) -> None:
+        """Compute what needs the data of all agents, and the answer where it is wanted."""
+        if self.arguments.answer and self._private and splits_features(own):
+            raise ValueError(
+                "answer would show every site the features of all: leave it out; certify gives "
+                "bounds on the error of a result"
+            )
+        pool = self._pool()
+        own.prepare(pool)
+        if self._answered and isinstance(own, Answered):
+            own.find_answer(pool)
+
+    @property
+    def _answered(self) -> bool:
+        """True if the answer is computed: of samples of sites where it is asked for."""
+        given = self.arguments
+        return given.answer or (given.sizes is None and not self._private)
+
+    @property
+    def _private(self) -> bool:
+        """True for samples of sites."""
+        problem: object = self.arguments.problem
+        return isinstance(problem, Deferred) and problem.private
+
+    def _pool(self) -> AgentCollective:
+        """The sums over all agents with which the problem is built: of the samples of sites along
+        the edges of the network, counted."""
+        if self._private:
+            return TreeCollective(self.network, self.network.column_sums, self._holders)
+        return self.collective
+
     def _check_problem(self, problem: Problem[object]) -> None:
         """Raise a TypeError for a problem that this kind of run cannot have."""
 
     def _place(self) -> None:
         """Bring the problem to where the iterations are made."""
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Notes on what secure sums do not hide in this run."""
+        found = []
+        ranks, agents = self.network.communicator.size, self.network.n_agents
+        if self.arguments.secure and ranks == 1:
+            found.append("secure protects nothing here: all agents are in one process")
+        elif self.arguments.secure and ranks < agents:
+            found.append("secure does not protect agents of the same rank from each other")
+        if self.arguments.secure and agents == 2:
+            found.append(
+                "secure hides nothing between two agents: each computes the other's terms from "
+                "the totals"
+            )
+        return tuple(found)
 
     def _watch(self, computing: float) -> None:
         self.collective.communicator.watch(self._silence, computing)
@@ -183,7 +255,16 @@ class Run(Shown):
         """The parts that the loop needs."""
         method = self.method
         own = self.network, self.collective, self.streams, self.start
-        return Parts(self.problem, method, *own, self._stepper(method))
+        return Parts(self.problem, method, *own, self._stepper(method), self._rows)
+
+    @property
+    def _rows(self) -> Collective | None:
+        """The sums with which rows of samples of sites are made, counted."""
+        if not self._private:
+            return None
+        return TreeCollective(
+            self.network, partial(self.network.column_sums, use="rows of the history")
+        )
 
     def _stepper(self, method: Method) -> object:
         """The method as the iterations run it."""
@@ -229,8 +310,8 @@ class Run(Shown):
         """Iterate to the end, or to the loss of a rank."""
         kept, write = options.checkpoints, None
         if kept is not None:
-            own = self.identity, self.collective, self.collective.own
-            write = partial(CheckpointWriter, kept, *own, resumed)
+            collective: Any = self.parts.collective
+            write = partial(CheckpointWriter, kept, self.identity, collective, resumed)
         with one_thread(), contextlib.ExitStack() as stack:
             self._watch(patience("compute_timeout", options.compute_timeout))
             stack.callback(self._watch, math.inf)
@@ -257,7 +338,7 @@ class Run(Shown):
         match path:
             case None | Resumed():
                 return path
-        return self._recovered(resume(path, self.after, self.collective))
+        return self._recovered(resume(path, self.after, self.parts.collective))
 
     def _recovered(self, resumed: Resumed) -> Resumed:
         """The checkpoint, with what this kind of run keeps beside it."""
@@ -266,9 +347,17 @@ class Run(Shown):
     @cached_property
     def identity(self) -> Identity:
         """Facts that must be the same to continue from a checkpoint."""
-        given = self.arguments.channel, self.arguments.seed, self.x0
+        given, parts = self.arguments, self.parts
         with one_thread():
-            return identity(self.problem, self.algorithm, self.network, *given, self.losses)
+            return identity(
+                parts.problem,
+                self.algorithm,
+                self.network,
+                given.channel,
+                given.seed,
+                parts.x0,
+                self.losses,
+            )
 
     def again(self, **changed: Any) -> Run:
         """The same run with some arguments changed, such as ``comm``."""
@@ -299,8 +388,8 @@ class Run(Shown):
         left.decide()
         with one_thread():
             whole: Any = self.problem
-            left.problem = whole.without(lost)
-            left.problem.prepare(left.collective)
+            left.problem = left.seen = whole.without(lost)
+            left._complete(left.problem)
         left.algorithm = Declared.of(left.algorithm).suited(left.problem)
         return left
 
@@ -334,7 +423,8 @@ class Run(Shown):
         capabilities.check_stopping(self.problem, rule)
         if fresh:
             capabilities.check_met(self.problem, rule, self.start)
-        return Agreement.of(rule, self.problem, self.method, self.network)
+        parts = self.parts
+        return Agreement.of(rule, parts.problem, parts.algorithm, parts.network)
 
     def check_gradient(self) -> GradientCheck:
         """The Taylor test of all agents' gradients near the start, on every rank; called by every

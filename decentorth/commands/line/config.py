@@ -59,10 +59,19 @@ class Command(Form[Configuration]):
 
     program = "decentorth run"
     summary = (
-        "Run a decentralized algorithm on a problem, in this process or, under mpirun, on MPI "
-        "ranks. By default this is the published experiment, --config paper004. --problem NAME "
-        "--algorithm NAME --help shows their settings."
+        "Solve a problem whose data lie at several agents, in this process or, under mpirun, on "
+        "MPI ranks. Without flags this is the published experiment, --config paper004. Examples:\n"
+        "    decentorth run --problem pca --data digits --rank 2\n"
+        "    decentorth run --problem pca --data north.csv,south.csv --rank 2\n"
+        "    decentorth run --problem pca --help"
     )
+    first: ClassVar = {
+        "What to solve": ("problem", "algorithm", "seed"),
+        "Who takes part": ("agents", "topology", "weights", "channel"),
+        "When to stop": ("iterations", "relative_gradient_tolerance", "time_limit"),
+        "What to keep": ("out", "overwrite", "plot", "quiet"),
+        "Before and after": ("dry_run", "check_gradient", "config", "print_config", "resume"),
+    }
     own: ClassVar = {name: _SETTINGS[name] for name in (*_FIRST, *_SETTINGS)}
     noun = "run"
     output: ClassVar[tuple[str, ...]] = OUTPUT

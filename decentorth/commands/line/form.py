@@ -83,6 +83,8 @@ class Form(ABC, Generic[C]):
     """The command's own settings."""
     noun: ClassVar[str]
     """The name of the command's product, such as "run"; it heads the first group of settings."""
+    first: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """The settings that the help shows first, by their headings; without any it shows all."""
     output: ClassVar[tuple[str, ...]]
     """Names of the command's own settings on which the results do not depend."""
     entries: ClassVar[Mapping[str, registry.Registry]]
@@ -211,8 +213,44 @@ class Form(ABC, Generic[C]):
             groups[f"{kind.capitalize()}: {name}"] = own
         return {**groups, "Output": output}
 
-    def help(self) -> str:
-        """The help of this command: its settings in groups, with choices and defaults."""
+    def help(self, topic: str = "") -> str:
+        """Return the help of this command: its settings in groups, with choices and defaults.
+
+        Without a ``topic`` these are the `first` settings, and those of the problem and the
+        method that were named. "all" has all settings, a heading those of its group.
+        """
+        groups = self._help_groups()
+        if not topic and self.first:
+            return self._first_help(groups)
+        if topic and topic != "all":
+            titles = {heading.partition(":")[0].lower(): heading for heading in groups}
+            if topic.lower() not in titles:
+                raise unknown(f"--help {topic}: no such topic", topic, [*titles, "all"], "")
+            heading = titles[topic.lower()]
+            return Parser({heading: groups[heading]}, self.program).format_help()
+        return Parser(groups, self.program, self.summary).format_help()
+
+    def _first_help(self, groups: Mapping[str, Mapping[str, Setting]]) -> str:
+        own = {name: setting for group in groups.values() for name, setting in group.items()}
+        method = own["algorithm"]
+        words = self.own["algorithm"].help
+        own["algorithm"] = method._replace(help=f"{words} decentorth list algorithms has them.")
+        shown = {
+            heading: {name: own[name] for name in names} for heading, names in self.first.items()
+        }
+        for kind in self.entries:
+            if early_flag(self.tokens, kind) is not None:
+                heading = f"{kind.capitalize()}: {self.names[kind]}"
+                shown[heading] = dict(groups.get(heading, {}))
+        topics = ", ".join(heading.partition(":")[0].lower() for heading in groups)
+        more = (
+            "--problem NAME --help and --algorithm NAME --help add their settings. --help all has "
+            f"every flag, and --help TOPIC those of one group: {topics}."
+        )
+        return Parser(shown, self.program, f"{self.summary}\n{more}").format_help()
+
+    def _help_groups(self) -> dict[str, dict[str, Setting]]:
+        """All settings by the headings of the help."""
         headings = {name: heading for heading, names in SECTIONS.items() for name in names}
         groups: dict[str, dict[str, Setting]]
         groups = {heading: {} for heading in (*list(self.groups)[:-1], *SECTIONS)}
@@ -223,8 +261,7 @@ class Form(ABC, Generic[C]):
                     setting = setting._replace(help=f"{setting.help} One of: {choices}.")
                 place = headings.get(name, heading) if name in self.own else heading
                 groups[place][name] = setting
-        filled = {heading: group for heading, group in groups.items() if group}
-        return Parser(filled, self.program, self.summary).format_help()
+        return {heading: group for heading, group in groups.items() if group}
 
     @staticmethod
     def earlier(tokens: Sequence[str]) -> Values:
@@ -273,10 +310,6 @@ class Form(ABC, Generic[C]):
         """
         given, by_flag = self.given()
         files = self._files(given)
-        if files and given.get("split", "samples") != "samples":
-            raise InputError(
-                "--split features divides the columns of one table: name one file in --data"
-            )
         agents = given.get("agents")
         if "agents" not in given:
             agents = wiring.fixed_agents(self.build(CaseSettings, given, by_flag))

@@ -24,7 +24,15 @@ LOCAL = ("local_quantity", "local_every", "local_rounds")
 """Settings of the agents' decision by the local tolerance."""
 LIMITS = ("time_limit", "objective_below", "require_converged", "safety_region")
 STOPPING = ("iterations", *TOLERANCES, *LOCAL, *LIMITS)
-NETWORK = ("agents", "topology", "weights", "self_weight", "weights_file", "placement")
+NETWORK = (
+    "agents",
+    "topology",
+    "weights",
+    "self_weight",
+    "edge_weight",
+    "weights_file",
+    "placement",
+)
 ROWS = ("history_rows", "record_every")
 PATIENCE = ("rank_timeout", "compute_timeout")
 CHECKPOINTS = ("checkpoint_every", "keep_checkpoints")
@@ -79,10 +87,12 @@ class CaseSettings(Drawn):
         The graph with its parameters, as "erdos_renyi:p=0.4" or "torus:5x4". push_pull takes
         directed graphs, as "directed_ring:chords=3" or "digraph:edges.txt".
     weights : str
-        The rule for the mixing matrix W. auto: equal weights on regular graphs, otherwise
-        Metropolis weights.
+        The rule for the mixing matrix W; auto: Metropolis weights.
     self_weight : float
         W_ii of uniform weights; by default 0.8.
+    edge_weight : str
+        The attribute of the edges in the file of a graph that is their conductance, for Metropolis
+        weights: the largest couple most. 1/NAME for the reciprocals of lengths, as 1/km.
     weights_file : str
         Your own W (.npy, .npz or .mtx), instead of topology and weights.
     plugin : tuple of str
@@ -94,15 +104,18 @@ class CaseSettings(Drawn):
     topology: str = "ring"
     weights: str = "auto"
     self_weight: Annotated[float, Range(least=LEAST_WEIGHT, most=1 - LEAST_WEIGHT)] | None = None
+    edge_weight: str | None = None
     weights_file: str | None = None
     plugin: tuple[str, ...] = ()
 
     def idle(self) -> dict[str, str]:
         """Settings without an effect beside the others, and why."""
-        if self.weights_file is None:
-            return {}
-        idle = ("topology", "weights", "self_weight")
-        return dict.fromkeys(idle, "weights_file holds the whole W")
+        if self.weights_file is not None:
+            idle = ("topology", "weights", "self_weight", "edge_weight")
+            return dict.fromkeys(idle, "weights_file holds the whole W")
+        if self.edge_weight is not None:
+            return dict.fromkeys(("weights", "self_weight"), "edge_weight gives Metropolis weights")
+        return {}
 
 
 @dataclass(frozen=True, kw_only=True)

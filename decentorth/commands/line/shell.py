@@ -10,7 +10,9 @@ from __future__ import annotations
 import logging
 import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from decentorth.process.printing import BAD_INPUT, FAULT, complain, discard, say
@@ -69,7 +71,7 @@ def serve(
         if "--version" in words:
             return say(f"decentorth {__version__}", root)
         if HELP & set(words):
-            return show_help(form, [word for word in words if word not in HELP], root)
+            return show_help(form, words, root)
         try:
             # under torchrun a command has one meaning, as it has under mpirun
             communicator = connect("torch" if _mpienv.torchrun() else None)
@@ -132,7 +134,7 @@ def framed(
     failed: Errors = (MemoryError,),
     together: bool = True,
 ) -> int:
-    """The exit code of ``work``, with its errors as lines that begin with ``name``.
+    """The exit code of ``work``, with its errors and warnings as lines that begin with ``name``.
 
     Parameters
     ----------
@@ -142,6 +144,8 @@ def framed(
     together
         Whether other ranks work too, and are ended where this one is stopped.
     """
+    form = warnings.formatwarning
+    warnings.formatwarning = lambda message, *_: f"{name}: {one_line(Exception(message))}\n"
     try:
         return work()
     except BrokenPipeError:  # the reader of our output has closed it
@@ -160,6 +164,8 @@ def framed(
     except KeyboardInterrupt as error:
         words = "; ".join(("interrupted", *map(str, error.args)))
         code, told = INTERRUPTED, f"{name}: {words}" * (_mpienv.rank() == 0)
+    finally:
+        warnings.formatwarning = form
     if told:
         complain(told)
     if together and _mpienv.expected_ranks()[0] > 1:
@@ -168,13 +174,21 @@ def framed(
 
 
 def show_help(form: AnyForm, words: Sequence[str], speaks: bool = True) -> int:
-    """Print the help of a command if this rank ``speaks``, and return the exit code 0."""
+    """Print the help of a command if this rank ``speaks``, and return the exit code 0.
+
+    A word after ``--help`` names a topic.
+    """
     path = early_flag(words, "config")
     try:
         raw = config_bytes(path)
     except OSError as error:
         raise InputError(one_line(error)) from None
-    return say(form(words, path, raw).help(), speaks)
+    topic = ""
+    for flag, word in pairwise(words):
+        if flag in HELP and not word.startswith("-"):
+            topic = word
+    rest = [word for word in words if word not in HELP]
+    return say(form(rest, path, raw).help(topic), speaks)
 
 
 def read_configuration(form: type[Form[C]], words: Sequence[str], communicator: Communicator) -> C:

@@ -51,6 +51,8 @@ def make(settings: CaseSettings, sites: Sequence[str] = ()) -> Wiring:
                 f"{file} is for {W.shape[0]} agents: leave --agents out (now {agents})"
             )
         return Wiring(W, f"weights of {file}")
+    if settings.edge_weight is not None:
+        return _of_conductances(settings, sites)
     if topologies.is_sequence_name(topology):
         return _sequence(settings, sites)
     if topologies.is_digraph_name(topology):
@@ -65,22 +67,37 @@ def make(settings: CaseSettings, sites: Sequence[str] = ()) -> Wiring:
         words = f"{_graph(settings)} (directed), row- and column-stochastic weights"
         return Wiring(topologies.directed_weights(digraph), words)
     graph = topologies.adjacency_from_name(topology, agents, settings.seed, sites)
-    rule = topologies.resolve_weights_name(graph, settings.weights)
+    rule = topologies.resolve_weights_name(settings.weights)
     own = settings.self_weight or SELF_WEIGHT
     words = f"{_graph(settings)}, {rule} weights"
     if rule.endswith("uniform"):
         words += f" (self weight {own:g})"
     elif settings.self_weight is not None:
-        why = f"is for uniform weights, and those of {topology} are {rule}"
-        raise InputError(f"--self-weight {why}: leave it out")
+        raise InputError(
+            f"--self-weight is for uniform weights, and those of {topology} are {rule}: add "
+            "--weights uniform, or leave it out"
+        )
     return Wiring(topologies.check_weights(topologies.weights_from_name(graph, rule, own)), words)
+
+
+def _of_conductances(settings: CaseSettings, sites: Sequence[str]) -> Wiring:
+    """Metropolis weights of a graph whose edges have conductances."""
+    topology, edge_weight = settings.topology, settings.edge_weight or ""
+    if topologies.is_sequence_name(topology) or topologies.is_digraph_name(topology):
+        raise InputError(
+            f"--edge-weight is for the edges of an undirected graph, and {topology} is none: "
+            "leave it out"
+        )
+    graph = topologies.graph_from_name(topology, settings.agents, settings.seed, sites)
+    words = f"{_graph(settings)}, metropolis weights of conductances {edge_weight}"
+    return Wiring(topologies.conductance_weights(graph, edge_weight), words)
 
 
 def _graph(settings: CaseSettings) -> str:
     """The graph in words, with the attributes of edges in its file that have no effect."""
     from topologies.names import unread_in_file
 
-    unread = ", ".join(unread_in_file(settings.topology))
+    unread = ", ".join(unread_in_file(settings.topology, settings.edge_weight or ""))
     if unread:
         return f"{settings.topology} ({unread} of the edges not read)"
     return settings.topology

@@ -111,7 +111,7 @@ def extrapolated(run: Run, outline: Outline, few: Bytes, more: Bytes) -> Bytes:
     """Extrapolate the memory to all samples, in bytes.
 
     ``few`` is measured with `FEW` samples for each agent, ``more`` with one more. Each row adds
-    the same number of bytes.
+    the same number of bytes, those of its stored entries where samples stay sparse.
     """
     rank, blocks = run.collective.rank, run.collective.bounds
     if isinstance(run.problem, SpreadProblem):
@@ -125,6 +125,8 @@ def extrapolated(run: Run, outline: Outline, few: Bytes, more: Bytes) -> Bytes:
         first, second = few[name] - beside[0], more[name] - beside[1]
         slope = (second - first) / max(totals[1] - totals[0], 1)
         found[name] = round(first + slope * (totals[2] - totals[0])) + beside[2]
+        if name == "data" and outline.stored is not None:
+            found[name] = round(few[name] + 8.0 * outline.stored * (totals[2] - totals[0]))
     return found
 
 

@@ -204,7 +204,7 @@ class Execution:
                     one.record(row)
             metrics: list[Metric] = [steps]
             if given.record_agents:
-                metrics.append(AgentErrors(run.problem.n_agents, run.problem.shape))
+                metrics.append(AgentErrors(run.parts.problem.n_agents, run.problem.shape))
             options = Options(
                 **shared(given, Limits),
                 stopping=stopping_rule(given),

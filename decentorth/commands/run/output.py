@@ -183,6 +183,8 @@ class RunOutput:
         """Print the results, and how the run has ended."""
         network, row = result.network, result.row
         facts = [*results(result.history.rows[0], row, error_name(result.problem))]
+        if "error" not in row.values and result.error is not None:
+            facts.append((error_name(result.problem).replace("_", " "), f"{result.error:.3g}"))
         if network.messages:
             sent = f"{network.messages} messages, {size(network.bytes)} in {network.rounds} rounds"
             facts.append(("sent", sent))
@@ -311,7 +313,7 @@ def opening(
     if configuration.published:
         words.append("the published experiment (paper 004), --config paper004")
     yield f"algorithm   {': '.join(filter(None, [given.algorithm, ', '.join(words)]))}"
-    for note in _cautions(given.algorithm, given.problem, run):
+    for note in (*run.cautions, *_cautions(given.algorithm, given.problem, run)):
         yield f"note        {note}"
 
 

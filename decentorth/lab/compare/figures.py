@@ -92,7 +92,7 @@ def curves(comparison: CountedRuns) -> Iterator[dict[str, Any]]:
 def figure(
     comparison: CountedRuns,
     *,
-    x: str | None = None,
+    x: str | Sequence[str] = (),
     metrics: Sequence[str] = (),
     width: records.Width = "page",
     band: Band = "range",
@@ -106,8 +106,8 @@ def figure(
     Parameters
     ----------
     x
-        One count alone for the horizontal axis: iterations, rounds, bytes, gradients, seconds, or
-        "seconds on lan".
+        The counts on the horizontal axes, one or several: iterations, rounds, bytes, gradients,
+        seconds, or "seconds on lan". By default iterations, rounds, bytes and modelled seconds.
     metrics
         Panels for each of these columns of the history, with the methods that have it; by default
         the compared metric.
@@ -127,10 +127,10 @@ def figure(
     InputError
         There is no such count, metric, band or method, or matplotlib is missing.
     """
-    columns = [x or "iterations"]
-    if x is None:
+    columns = [x] if isinstance(x, str) else [*x]
+    if not columns:
         modelled = [name for name in comparison.quantities if " on " in name]
-        columns += ["rounds", "bytes", *modelled[:1]]
+        columns = ["iterations", "rounds", "bytes", *modelled[:1]]
     metrics = metrics or (comparison.rules.metric,)
     records.check_metrics(
         metrics, {name for one in comparison.entries for name in one.traces[0].history}

@@ -33,6 +33,8 @@ _STOPPING: dict[str, Callable[[float], Rule]] = {
 }
 _MOST_ROWS = 20_000
 """The maximum number of rows that a history in memory keeps."""
+_MOST_TOLERANCES = 100
+"""The maximum number of tolerances: a table has a column for each, a search of every run behind it."""
 _FINER = 0.9
 """The share of the resolution by which rows are apart, so that their rounding does not matter."""
 
@@ -49,7 +51,7 @@ class Rules(Settings):
     iterations : int
         The largest number of iterations of a trial.
     tolerances : tuple of float
-        Values of the metric to which costs are counted. Positive, unless the metric is the
+        Values of the metric to which costs are counted, at most 100. Positive, unless the metric is the
         objective.
     metric : str
         The quantity that must fall below a tolerance: the gradient norm at the projected mean, for
@@ -98,8 +100,12 @@ class Rules(Settings):
     def __post_init__(self) -> None:
         """Raise a ValueError for a value out of range, and for two that do not fit together."""
         super().__post_init__()
-        if not self.tolerances:
-            raise ValueError("tolerances must be at least one number, such as 1e-3")
+        if np.ndim(self.tolerances) != 1 or not len(self.tolerances):
+            raise ValueError("tolerances must be at least one number, such as (1e-3,)")
+        if len(self.tolerances) > _MOST_TOLERANCES:
+            raise ValueError(
+                f"tolerances must be at most {_MOST_TOLERANCES} numbers, got {len(self.tolerances)}"
+            )
         bound = Positive
         if self.metric == "objective":
             bound = Finite

@@ -16,6 +16,8 @@ import numpy as np
 from ..._version import __version__
 from ...api import Options, Run, set_up
 from ...network.transport.communicator import Communicator
+from ...numerics.ordered_sums import power_of_two
+from ...protocols import Array
 from ...records.files import replacing
 from ...records.progress import Steps
 from ...running.checkpoint import limited
@@ -102,9 +104,15 @@ class Trace:
 
 def fingerprint(run: Run) -> str:
     """SHA-256 of the mixing matrix, the agents' start and their gradients there, which depend on
-    the data."""
-    start, data = (run.collective.sha256(x) for x in (run.x0, run.problem.gradient(run.x0)))
+    the data, to six digits: methods that add exactly add sums of the set-up in another order."""
+    start, data = (_rounded(run, x) for x in (run.x0, run.problem.gradient(run.x0)))
     return hashlib.sha256(run.network.digest() + f"{start}{data}".encode()).hexdigest()
+
+
+def _rounded(run: Run, x: Array) -> str:
+    """SHA-256 of an array of all agents, to six digits of its largest entry."""
+    largest = power_of_two(run.collective.max(float(np.abs(x).max())))
+    return run.collective.sha256(np.round(x / largest, 6) + 0.0)
 
 
 def make(job: Job, comm: object = "serial") -> Trace:

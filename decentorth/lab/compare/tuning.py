@@ -32,7 +32,8 @@ class Candidate:
     algorithm: Any
     """The method; None in a comparison that was loaded."""
     step: str
-    """The step in words: a number, a schedule, "auto, growing", "auto, constant" or "none"."""
+    """The step in words: a number, a schedule, "auto, growing", "auto, constant" or "none"; and the
+    order of mixing."""
     traces: tuple[Trace, ...] = ()
     """Its runs by tuning seed."""
 
@@ -45,8 +46,16 @@ class Candidate:
 
 
 def step_words(algorithm: object, resolved: object) -> str:
-    """The step of a method in words; the ``resolved`` method shows whether an automatic one
-    grows."""
+    """The step of a method and its order of mixing in words.
+
+    The ``resolved`` method shows whether an automatic step grows, and which order was chosen.
+    """
+    order = Declared.of(resolved).order
+    step = _step_words(algorithm, resolved)
+    return step if order is None else f"{step}, {order}"
+
+
+def _step_words(algorithm: object, resolved: object) -> str:
     step, used = Declared.of(algorithm).step_size, str(Declared.of(resolved).step_size)
     if step is None:
         return "none"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from topologies.flags import InputError
 from topologies.text import specifications
@@ -20,7 +20,7 @@ from ...commands.line.form import config_bytes
 from ...commands.line.settings import ROWS, RunSettings
 from ...commands.line.shell import of_function
 from ...records.agents import AgentQuantity
-from ...records.figures import PANELS, Against, Scale, Width, plot_histories, save
+from ...records.figures import PANELS, Against, Scale, Width, check_known, plot_histories, save
 from ...records.files import COMPARISON, CONFIG, FIGURE
 from ...records.saved_runs import read_history
 from ...running.history import Columns
@@ -69,7 +69,10 @@ def _distinct(names: Sequence[str], runs: int, what: str = "run") -> Sequence[st
     """The labels, if there is one for each run and none twice."""
     if len(names) != runs or len(set(names)) != runs:
         got = ", ".join(names) or "none"
-        raise InputError(f"give one label for each {what}, all different, {runs} in all; got {got}")
+        raise InputError(
+            f"give one label for each {what}, all different, {runs} in all, or NAME=LABEL for some; "
+            f"got {got}"
+        )
     return names
 
 
@@ -120,7 +123,7 @@ def read_configuration(folder: str) -> Values:
 
 def draw(
     *folders: str,
-    against: Against | None = None,
+    against: list[str] | None = None,
     out: str | None = None,
     metrics: list[str] | None = None,
     labels: list[str] | None = None,
@@ -141,15 +144,16 @@ def draw(
     folders
         Folders of runs (--out), or the folder of one comparison.
     against
-        The horizontal axis: by default iterations, or a panel for each cost of a comparison.
+        The horizontal axis: iterations (the default), rounds, bytes, gradients or seconds. Of a
+        comparison one or several, as iterations,bytes; by default a panel for each cost.
     out
         The figure: .png, .svg or .pdf. By default history.png in the folder of a single run, or a
         comparison's figure.png.
     metrics
         Columns of the history, one panel each: a,b or a b.
     labels
-        Names of the runs, or of a comparison's methods, in the legend: a,b or a b. By default the
-        settings that differ.
+        Names of the runs, or of a comparison's methods, in the legend: a,b or a b, or drfgt=ours
+        for one of several (of runs FOLDER=ours). By default the settings that differ.
     x
         The scale of the horizontal axis: by default linear, of a comparison log.
     y
@@ -191,7 +195,7 @@ def draw(
         _refuse({"guide": guide, "agents": agents, "html": html}, "the folder of a comparison")
         log = "x" * (x != "linear") + "y" * (y == "log")
         looks |= {
-            "x": against,
+            "x": _words(against or []),
             "log": log or "none",
             "band": band or "range",
             "width": width or "page",
@@ -213,15 +217,18 @@ def draw(
         raise InputError("several runs go into one figure: say where with --out figure.pdf")
     configurations = {folder: read_configuration(folder) for folder in folders}
     by_folder = labels_of(configurations)
-    if labels is not None:
-        by_folder = dict(zip(folders, _distinct(_words(labels), len(folders)), strict=True))
+    by_folder |= _labels(labels, folders)
     if html is not None:
         _refuse({**curves, "out": out}, "--html, which has figures of its own")
         runs = {name: (folder, configurations[folder]) for folder, name in by_folder.items()}
         write_report(html, runs)
         return html
     histories = {name: read_history(folder) for folder, name in by_folder.items()}
-    looks |= {"x": x or "linear", "y": y, "against": against or "iterations", "guide": guide}
+    axis = _words(against or ["iterations"])
+    if len(axis) > 1:
+        raise InputError(f"runs are drawn against one count, got {', '.join(axis)}: give one")
+    check_known("unknown count", axis, get_args(Against))
+    looks |= {"x": x or "linear", "y": y, "against": axis[0], "guide": guide}
     return _saved(
         plot_histories(histories, width=width or "column", **looks), out, folders[0], FIGURE
     )
@@ -240,12 +247,21 @@ def _compared(
     """The figure of the comparison in a folder; ``labels`` are those of the methods that are
     drawn."""
     found = load_comparison(folder)
-    drawn, names = [one.label for one in found.entries], {}
+    drawn = [one.label for one in found.entries]
     if order is not None:
         drawn = specifications(order)
-    if labels is not None:
-        names = dict(zip(drawn, _distinct(_words(labels), len(drawn), "method"), strict=True))
-    return found.plot(order=drawn, labels=names, **looks)
+    return found.plot(order=drawn, labels=_labels(labels, drawn, "method"), **looks)
+
+
+def _labels(
+    labels: Sequence[str] | None, drawn: Sequence[str], what: str = "run"
+) -> dict[str, str]:
+    """The labels of what is drawn: one for each in its order, or for some as ``NAME=LABEL``."""
+    words = _words(labels or [])
+    pairs = [word.rpartition("=") for word in words]
+    if all(name in drawn for name, _, _ in pairs):
+        return {name: label for name, _, label in pairs}
+    return dict(zip(drawn, _distinct(words, len(drawn), what), strict=True))
 
 
 def _words(given: Sequence[str]) -> list[str]:

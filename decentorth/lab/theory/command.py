@@ -44,6 +44,7 @@ class TheoryForm(Command):
         "Stiefel manifold, a network and a step of DRFGT. The settings are those of decentorth "
         "run."
     )
+    first: ClassVar = {}
     own: ClassVar = {
         name: Command.own[name]
         for name in ("problem", "seed", "algorithm", *NETWORK, "plugin", "config")

@@ -69,6 +69,8 @@ def report(configuration: Configuration, iterations: int | None) -> Iterator[str
         raise InputError(
             f"paper 004 is about drfgt, not {settings.algorithm}; leave --algorithm out"
         )
+    if method.order == "auto":
+        method = replace(method, order="combine-then-adapt")  # the paper's
     if is_sequence_name(settings.topology):
         raise InputError(
             "paper 004 is not about a time-varying network: take a graph, such as --topology ring"

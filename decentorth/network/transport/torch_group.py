@@ -36,6 +36,7 @@ class TorchCommunicator:
     """The errors of calls after the loss of a rank that is survived."""
     posts = False
     """True if the ranks can post messages without waiting."""
+    sites: tuple[str, ...] = ()
 
     def __init__(self, group: dist.ProcessGroup, waiting: float) -> None:
         ranks = dist.get_process_group_ranks(group)
@@ -45,6 +46,12 @@ class TorchCommunicator:
         self._limit = _limit(waiting)
         self.rank = dist.get_rank(self._group)
         self.size = dist.get_world_size(self._group)
+
+    @property
+    def root(self) -> bool:
+        """True on the rank that prints and writes files."""
+        root: bool = self.rank == 0
+        return root
 
     def exchange(self, sends: Links, receives: Links) -> Callable[[], None]:
         """Receives are posted before anything is sent."""

@@ -13,7 +13,7 @@ import numpy as np
 from ...protocols import Array, Index
 from ...settings import Count, check
 from ..base import AgentProblem, C, Selection, selected
-from ..functions import FunctionProblem
+from ..functions import FunctionProblem, check_set
 from .libraries import (
     LIBRARIES,
     Arrays,
@@ -92,6 +92,7 @@ class DifferentiatedProblem(AgentProblem[C]):
     def __init__(
         self, f: Callable[..., object], constraint: C, own: AgentData, backends: Sequence[Backend]
     ) -> None:
+        check_set(constraint)
         super().__init__(len(own.items), slice(0, len(own.items)), constraint)
         self._own = own
         if not own.numbered:

@@ -14,13 +14,20 @@ from topologies.words import suggestion
 
 from ...protocols import Array, Collective
 from .here import HERE
+from .sparse_rows import SparseRows, is_sparse
 
 AgentArrays = Sequence[Array] | Array
 """An array of each agent, as a list or a stack."""
-LARGEST = 1e150
-"""The largest allowed entry of data: sums of millions of its squares are finite."""
-SMALLEST = 1e-150
-"""The smallest allowed size of data that are not 0: its square does not vanish."""
+SparseOrArrays = Sequence[Any] | Array
+"""An array or a sparse matrix of SciPy of each agent, as a list, or a stack of arrays."""
+Rows = Array | SparseRows
+"""An agent's samples ``(m_i, d)``, checked."""
+LARGEST = 1e60
+"""The largest allowed entry of data. Line searches and step sizes compute squares of gradients, which are
+fourth powers of data, and products of these."""
+SMALLEST = 1e-60
+"""The smallest allowed size of data that are not 0, whose fourth powers times squared tolerances do
+not vanish."""
 
 
 def is_masked(value: object) -> bool:
@@ -39,14 +46,24 @@ def is_matrix(value: object) -> bool:
     return len(_shape(value)) == 2
 
 
-def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = False) -> list[Array]:
+def matrices(
+    name: str, values: Any, first_agent: int = 0, *, missing: bool = False, sparse: bool = False
+) -> list[Any]:
     """Return a list or stack of real matrices as checked float64 arrays, C-contiguous.
 
-    Entries are finite, or NaN if they may be ``missing``. Raises ValueError or TypeError for a
-    matrix that is not 2-D, is empty, has entries that are not finite real numbers or exceed
-    `LARGEST`, or has none of at least `SMALLEST` beside 0. The message names the agent, and the first bad row and column.
+    Entries are finite, or NaN if they may be ``missing``. Matrices of SciPy that may be ``sparse``
+    become `SparseRows`, unless they take less memory as arrays. Raises ValueError or TypeError for
+    a matrix that is not 2-D, is empty, has entries that are not finite real numbers or exceed
+    `LARGEST`, or has none of at least `SMALLEST` beside 0. The message names the agent, and the
+    first bad row and column.
     """
     shape, must = _shape(values), "a list with one matrix for each agent, or a stack of them"
+    if len(shape) == 2 and is_sparse(values):
+        raise ValueError(
+            f"{name} must be {must}, got one sparse matrix of shape {shape}: "
+            f"[{name}[part] for part in np.array_split(np.arange({shape[0]}), n)], with {name} a "
+            "csr_array, gives each of n agents its rows"
+        )
     if len(shape) == 2:
         raise ValueError(
             f"{name} must be {must}, got one matrix of shape {shape}: "
@@ -68,7 +85,7 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
     if _passes(values, 3):  # a stack, checked once
         return list(values)
     return [
-        value if _passes(value, 2) else _matrix(f"{name} of agent {agent}", value, missing)
+        value if _passes(value, 2) else _matrix(f"{name} of agent {agent}", value, missing, sparse)
         for agent, value in enumerate(values, first_agent)
     ]
 
@@ -82,17 +99,23 @@ def _passes(value: Any, dimensions: int) -> bool:
     return bool(filled and SMALLEST**2 <= np.vdot(value, value) <= LARGEST**2)
 
 
-def _matrix(name: str, value: object, missing: bool) -> Array:
+def _matrix(name: str, value: object, missing: bool, sparse: bool) -> Rows:
     """An agent's matrix, checked."""
+    if isinstance(value, SparseRows) or is_sparse(value):
+        if not sparse:
+            raise TypeError(f"{name} is sparse, and must be dense here: give its toarray()")
+        return value if isinstance(value, SparseRows) else _sparse(name, value)
     if is_masked(value):
         raise TypeError(f"{name} has masked entries: fill them, or leave out their rows")
     if isinstance(value, str):
         raise TypeError(f"{name} is the text {value!r:.80}: read that file, and give its matrix")
-    raw, frame = np.asarray(value), _Frame.of(value)
+    frame = _Frame.of(value)
+    raw = _numbers(value) if frame else np.asarray(value)
     if raw.dtype.kind not in "fiub":
         got = _texts(value) if frame else f"dtype {raw.dtype}"
         raise TypeError(f"{name} must hold real numbers, got {got}")
-    array = np.ascontiguousarray(raw, dtype=np.float64)
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused below
+        array = np.ascontiguousarray(raw, dtype=np.float64)
     if array.ndim != 2 or array.size == 0:
         raise ValueError(f"{name} must be a non-empty matrix, got shape {array.shape}")
     if SMALLEST**2 <= np.vdot(array, array) <= LARGEST**2:
@@ -101,9 +124,7 @@ def _matrix(name: str, value: object, missing: bool) -> Array:
         row, column = np.argwhere(bad)[0].tolist()
         must, entry = "be finite", array[row, column]
         if np.isfinite(entry):
-            must = (
-                f"be at most {LARGEST:g} in size, as squares are computed: divide all by one number"
-            )
+            must = f"be at most {LARGEST:g} in size, as fourth powers are computed: divide all by one number"
         place, repair = f"entry [{row}, {column}]", ""
         if frame:
             place = f"column {frame.columns[column]} in row {frame.rows[row]}"
@@ -111,13 +132,39 @@ def _matrix(name: str, value: object, missing: bool) -> Array:
         raise ValueError(
             f"{name} must {must}; {place} is {entry} ({int(bad.sum())} such entries){repair}"
         )
-    size = float(np.abs(np.nan_to_num(array)).max((-2, -1)))
+    _check_smallest(name, array)
+    return array
+
+
+def _sparse(name: str, matrix: Any) -> Rows:
+    """An agent's sparse matrix, checked."""
+    if matrix.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold real numbers, got dtype {matrix.dtype}")
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(f"{name} must be a non-empty matrix, got shape {matrix.shape}")
+    rows = SparseRows.of(matrix)
+    values = rows.stored.data
+    bad = np.flatnonzero(~(np.abs(values) <= LARGEST))
+    if bad.size:
+        row, column = rows.place(int(bad[0]))
+        raise ValueError(
+            f"{name} must be finite and at most {LARGEST:g} in size; entry [{row}, {column}] is "
+            f"{values[bad[0]]} ({bad.size} such entries)"
+        )
+    if rows.nbytes >= 8 * len(rows) * rows.shape[1]:
+        return rows.dense()
+    _check_smallest(name, values)
+    return rows
+
+
+def _check_smallest(name: str, array: Array) -> None:
+    """Raise ValueError unless an entry is at least `SMALLEST` in size, or all are 0."""
+    size = float(np.abs(np.nan_to_num(array)).max(initial=0.0))
     if 0.0 < size < SMALLEST:
         raise ValueError(
-            f"{name} must have an entry of at least {SMALLEST:g} in size, as squares are computed, "
-            f"and its largest is {size:g}: multiply all by one number"
+            f"{name} must have an entry of at least {SMALLEST:g} in size, as fourth powers are "
+            f"computed, and its largest is {size:g}: multiply all by one number"
         )
-    return array
 
 
 class _Frame(NamedTuple):
@@ -139,10 +186,28 @@ class _Frame(NamedTuple):
         return _Frame(columns, range(len(value)), "drop_nans")
 
 
+def _numbers(frame: Any) -> NDArray[Any]:
+    """A data frame as an array; a missing cell of pandas' nullable numbers is NaN."""
+    raw = np.asarray(frame)
+    if raw.dtype.kind == "O" and not any(map(_is_text, _columns(frame))):
+        columns = [column.to_numpy(np.float64, na_value=np.nan) for column in _columns(frame)]
+        return np.stack(columns, axis=1)
+    return raw
+
+
+def _columns(frame: Any) -> list[Any]:
+    return [frame[label] for label in frame.columns]
+
+
+def _is_text(column: Any) -> bool:
+    """True for a column of a data frame that holds no numbers."""
+    kind = getattr(column.dtype, "kind", None) or np.asarray(column).dtype.kind
+    return kind not in "fiub"
+
+
 def _texts(frame: Any) -> str:
     """The columns of a data frame that hold no numbers."""
-    kinds = {str(label): np.asarray(frame[label]).dtype.kind for label in frame.columns}
-    texts = ", ".join(label for label, kind in kinds.items() if kind not in "fiub")
+    texts = ", ".join(str(column.name) for column in _columns(frame) if _is_text(column))
     return f"text or other values in {texts:.300}: leave them out, as frame.drop(columns=[...])"
 
 
@@ -151,7 +216,7 @@ def _bad(array: Array, missing: bool) -> NDArray[np.bool_]:
     return ~((np.abs(array) <= LARGEST) | np.isnan(array) & missing)
 
 
-def same_columns(name: str, values: Sequence[Array], first_agent: int = 0) -> int:
+def same_columns(name: str, values: Sequence[Rows], first_agent: int = 0) -> int:
     """Return the common number of columns.
 
     Raises ValueError, naming the first agent that differs.
@@ -209,11 +274,21 @@ def _in_order(name: str, value: Any, known: Sequence[str]) -> Any:
     return value[[value.columns[own.index(column)] for column in known]]
 
 
-def samples(name: str, values: object, first_agent: int = 0) -> tuple[list[Array], int]:
+def samples(
+    name: str, values: object, first_agent: int = 0, *, sparse: bool = False
+) -> tuple[list[Any], int]:
     """The `matrices` of the agents' samples, a row each, and their common number of columns."""
-    matrices(name, values, first_agent)
-    rows = matrices(name, same_names(name, values, first_agent), first_agent)
+    matrices(name, values, first_agent, sparse=sparse)
+    named = same_names(name, values, first_agent)
+    rows = matrices(name, named, first_agent, sparse=sparse)
     return rows, same_columns(name, rows, first_agent)
+
+
+def sparse_samples(view: Sequence[Any], first_agent: int = 0) -> list[Any]:
+    """The agents' samples, of which those in sparse matrices are checked and become `SparseRows`;
+    the others are as they were."""
+    named = enumerate(view, first_agent)
+    return [_sparse(f"data of agent {k}", a) if is_sparse(a) else a for k, a in named]
 
 
 def agent_weights(weights: Array | None, n_local: int) -> Array:

@@ -13,10 +13,12 @@ import numpy as np
 from ...protocols import Array, Collective, Index
 from ...settings import Count, Form, Positive, Settings
 from ..base import AgentProblem, Deferred, Outline, View
+from .checks import sparse_samples
 from .pooled import ASIS, HERE, Missing, Units, Wanted, in_units
 from .pooled import rows as number_of_rows
 
 if TYPE_CHECKING:
+    from ...data import Columns
     from ...data.arrays import Extent
     from ...data.sites import Sites
 
@@ -44,7 +46,7 @@ def _switch(value: object) -> bool:
 
 
 Scaling = Annotated[bool, Form(_switch)]
-TABULAR = ("columns", "label_column", "exclude", "drop_missing", "missing")
+TABULAR = ("columns", "label_column", "exclude", "drop_missing", "missing", "key")
 DIVIDED = ("partition", "labels", "dirichlet_alpha", "shuffle", "scale", *TABULAR)
 
 
@@ -93,6 +95,9 @@ class Divided(Sourced):
         Leave out the rows of a table in which a cell of these columns is missing.
     missing
         Missing cells are refused, or each gets the mean of its column over all agents' samples.
+    key
+        The name of a column by which the rows of the sites' files are matched, where each has
+        features of the same samples (split features); by default row by row.
     partition
         How samples are divided: even, by-label (each agent sees few labels), dirichlet (shares of
         each label drawn at random) or by-column (an agent for each label, as a station).
@@ -113,6 +118,7 @@ class Divided(Sourced):
     exclude: tuple[str, ...] = ()
     drop_missing: bool = False
     missing: Missing = "refuse"
+    key: str | None = None
     partition: Literal["even", "by-label", "dirichlet", "by-column"] = "even"
     labels: str | None = None
     dirichlet_alpha: Positive = 0.5
@@ -120,6 +126,8 @@ class Divided(Sourced):
     scale: Scaling = False
 
     _for_files: ClassVar[tuple[str, ...]] = DIVIDED
+    keeps_sparse: ClassVar[bool] = False
+    """True if the problem keeps the samples of sparse files sparse."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -141,6 +149,18 @@ class Divided(Sourced):
         if self.from_file:
             return Division([vars(self)[self._source_field]], self, n_agents, seed)
         return self._drawn(n_agents, seed)
+
+    def _features_of_sites(self, n_agents: int, seed: int) -> Division | None:
+        """The files of the sites, where each has features of the same samples; else None."""
+        source = Division([vars(self)[self._source_field]], self, n_agents, seed)
+        if not self.from_file or not source.files:
+            return None
+        if self.drop_missing:
+            raise ValueError(
+                "drop_missing leaves out rows that other sites have: leave it out, or give "
+                "missing='mean'"
+            )
+        return source
 
     def _drawn(self, n_agents: int, seed: int) -> SampleSource:
         """Generated samples, for settings that generate samples of the form of a file's."""
@@ -203,6 +223,8 @@ class SampleSource(ABC):
     """How many times samples are held while they are read."""
     beside: float = 0.0
     """The bytes that a process takes, beside the samples, while it reads."""
+    stored: float | None = None
+    """The numbers that a sample takes on average, where the samples stay sparse."""
     wanted: Wanted = ASIS
     """The units in which samples are given."""
 
@@ -217,6 +239,8 @@ class SampleSource(ABC):
         All ranks call it, and fail together.
         """
         views = self.found(agents, collective)
+        with collective.together():
+            views = [(sparse_samples(view, agents.start), names) for view, names in views]
         scaled = [in_units(view, collective, self.wanted, names) for view, names in views]
         self.units = tuple(one for _, found in scaled for one in found)
         return [view for view, _ in scaled]
@@ -232,7 +256,8 @@ class SampleSource(ABC):
             size = outline()
             views, copies = size.views or (self.width,), max(size.copies, self.copies)
             size = size._replace(counts=self.counts, width=size.width or self.width, views=views)
-            return size._replace(copies=copies, beside=self.beside, wanted=self.wanted)
+            size = size._replace(copies=copies, beside=self.beside, wanted=self.wanted)
+            return size._replace(stored=self.stored)
 
         private = bool(self.sites)
         return Deferred(self.n_agents, built, sizes, self.open, sites=self.sites, private=private)
@@ -263,22 +288,28 @@ class Division(SampleSource):
     @cached_property
     def views(self) -> list[Any]:
         """The opened files or bundled sets."""
-        from ...data import Columns, resolve
+        from ...data import resolve
 
-        columns = Columns(*self.settings.selected())
+        columns = self.columns
+        self._refuse_key()
         if len(self.data) > 1 and columns.by_name:
             raise ValueError(
                 f"{columns.given()} is for one table, not one for each view: leave it out"
             )
         return [resolve(name, columns) for name in self.data]
 
-    @cached_property
+    @property
+    def columns(self) -> Columns:
+        """The columns that are read."""
+        from ...data import Columns
+
+        read = Columns(*self.settings.selected())
+        return read._replace(keep_sparse=self.settings.keeps_sparse)
+
+    @property
     def names(self) -> list[tuple[str, ...]]:
         """The names of the columns of each view; none without names."""
-        from ...data import Columns
-        from ...data.sites import column_names
-
-        return [column_names(name, Columns(*self.settings.selected())) for name in self.data]
+        return [view.names for view in self.views]
 
     @cached_property
     def parts(self) -> list[Index]:
@@ -332,6 +363,13 @@ class Division(SampleSource):
         return max(extent.beside + _ROW_NUMBERS * extent.rows for extent in self._extents)
 
     @cached_property
+    def stored(self) -> float | None:  # type: ignore[override]
+        if not self.settings.keeps_sparse:
+            return None
+        stored = self._sites.stored if self.files else self._extents[0].stored
+        return None if stored is None else min(stored, float(self.width))
+
+    @cached_property
     def files(self) -> list[tuple[str, ...]]:
         """The files of the sites, for each view; empty for views whose rows are divided."""
         from ...data.sites import site_files
@@ -360,11 +398,18 @@ class Division(SampleSource):
 
     @cached_property
     def _sites(self) -> Sites:
-        from ...data import Columns
         from ...data.sites import Sites
 
+        self._refuse_key()
         given = [list(zip(self.sites, files, strict=True)) for files in self.files]
-        return Sites(lambda agents: given, Columns(*self.settings.selected()))
+        return Sites(lambda agents: given, self.columns)
+
+    def _refuse_key(self) -> None:
+        if self.settings.key is not None:
+            raise ValueError(
+                "key matches the rows of files with features of the same samples: split features, "
+                "with a file for each site, or exclude the column"
+            )
 
     def open(self, agents: slice, collective: Collective) -> None:
         if self.files:
@@ -374,7 +419,7 @@ class Division(SampleSource):
         if self.files:
             return [*self._sites.read(agents, collective)]
         with collective.together():
-            views = [[view.rows(index) for index in self.parts[agents]] for view in self.views]
+            views = [view.divided(self.parts[agents]) for view in self.views]
             return list(zip(views, self.names, strict=True))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,14 @@ class _Here:
 
     fold = staticmethod(here)
     together = staticmethod(contextlib.nullcontext)
+
+    @staticmethod
+    def each(size: int, terms: Iterable[Array]) -> Array:
+        """`Collective.each`."""
+        total = np.zeros(size)
+        for term in terms:
+            total += term
+        return total
 
     @staticmethod
     def everyone(data: bytes) -> list[bytes]:

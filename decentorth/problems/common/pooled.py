@@ -1,15 +1,15 @@
 """Quantities of the rows of all agents together, from the collective and in agent order; no rank
 holds all rows.
 
-A_i denotes the ``(m_i, d)`` rows of an agent, and ``A`` a list of these for the agents of this
-process.
+A_i denotes the ``(m_i, d)`` rows of an agent, an array or `SparseRows`, and ``A`` a list of these
+for the agents of this process.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from ...numerics.ordered_sums import sums
 from ...numerics.threads import one_thread
 from ...protocols import Array, Collective
-from .checks import LARGEST, SMALLEST
+from .checks import LARGEST, SMALLEST, Rows
 from .here import HERE as HERE
 from .here import Fold as Fold
 from .here import here as here
+from .moments import packed, unpacked
+from .sparse_rows import SparseRows
 
 T = TypeVar("T")
 
@@ -34,40 +36,46 @@ _SINGULAR = 1e-10
 """The share of the largest eigenvalue below which whitening treats an eigenvalue as zero."""
 
 
-def triangle(A: Sequence[Array], fold: Fold) -> Array:
+def triangle(A: Sequence[Rows], fold: Fold) -> Array:
     """Return an upper triangular R, ``(d, d)``, with R^T R = sum_i A_i^T A_i.
 
-    The sum is not formed, so no digits are lost to squaring.
+    The sum is not formed, so no digits are lost to squaring. Of sparse rows d at a time are made
+    dense.
     """
     d = A[0].shape[1]
 
     def add(total: Array) -> None:
         found = total.reshape(d, d)
         for a in A:
-            found[:] = np.linalg.qr(np.concatenate((found, a)))[1]
+            for rows in a.dense_pieces() if isinstance(a, SparseRows) else [a]:
+                found[:] = np.linalg.qr(np.concatenate((found, rows)))[1]
 
     return fold(d * d, add).reshape(d, d)
 
 
-def total(items: Iterable[T], size: int, of: Callable[[T], Array | float], fold: Fold) -> Array:
-    """Return the sum of ``of(item)`` over the items of all agents, ``(size,)``."""
-
-    def add(out: Array) -> None:
-        for item in items:
-            out += of(item)
-
-    return fold(size, add)
+def total(
+    items: Iterable[T], size: int, of: Callable[[T], Array | float], collective: Collective
+) -> Array:
+    """Return the sum of ``of(item)`` over the items of all agents, one of each, ``(size,)``."""
+    return collective.each(size, (np.asarray(of(item), dtype=np.float64) for item in items))
 
 
-def gram(A: Sequence[Array], collective: Collective) -> Array:
+def symmetric_total(
+    items: Iterable[T], d: int, of: Callable[[T], Array], collective: Collective
+) -> Array:
+    """``(d, d)``: the sum of symmetric matrices ``of(item)``, of which a triangle is added."""
+    numbers = d * (d + 1) // 2
+    return unpacked(total(items, numbers, lambda one: packed(of(one)[None])[0], collective), d)
+
+
+def gram(A: Sequence[Rows], collective: Collective) -> Array:
     """``(d, d)``: sum_i A_i^T A_i."""
-    d = A[0].shape[1]
-    return total(A, d * d, lambda a: (a.T @ a).reshape(-1), collective.fold).reshape(d, d)
+    return symmetric_total(A, A[0].shape[1], lambda a: a.T @ a, collective)
 
 
-def rows(A: Sequence[Array], collective: Collective) -> int:
+def rows(A: Sequence[Rows], collective: Collective) -> int:
     """The number of rows of all agents."""
-    return int(total(A, 1, len, collective.fold)[0])
+    return int(total(A, 1, lambda a: np.shape(a)[0], collective)[0])
 
 
 class Units(NamedTuple):
@@ -104,43 +112,46 @@ class Units(NamedTuple):
         """``(d,)``: true for columns that are the same in all samples, but for rounding."""
         return self.scale <= _CONSTANT * np.abs(self.mean)
 
-    def around(self, a: Array) -> Array:
+    def around(self, a: Any) -> Any:
         """The samples minus the means; 0 for a missing cell."""
         around = a - self.mean
         around -= self.rest
-        around[np.isnan(around)] = 0.0
+        if not isinstance(around, SparseRows):
+            around[np.isnan(around)] = 0.0
         return around
 
     def seen(self, a: Array) -> Array:
         """The samples in these units, NaN in missing cells."""
         return ((a - self.mean) - self.rest) / self.scale
 
-    def standard(self, a: Array) -> Array:
+    def standard(self, a: Any) -> Any:
         """Return the samples in these units, in new arrays; missing cells become 0."""
         around = self.around(a)
         around /= self.scale
         return around
 
-    def completed(self, a: Array) -> Array:
+    def completed(self, a: Any) -> Any:
         """The samples in their own units, with the means in missing cells."""
+        if isinstance(a, SparseRows):
+            return a
         return np.where(np.isnan(a), self.mean, a)
 
 
 def units(
-    A: Sequence[Array],
+    A: Sequence[Rows],
     collective: Collective,
     *,
     scale: bool = True,
     names: Sequence[str] = (),
     near: Array | None = None,
 ) -> Units:
-    """The common units of the rows of all agents, by three sums over them, one less without
-    ``scale``, and with ``near``.
+    """The common units of the rows of all agents, by two sums over them: about 0, then about rough
+    means, from which the squares lose no digits; by one with ``near`` and without ``scale``.
 
     Parameters
     ----------
     A
-        ``(m_i, d)``: the rows, finite, or NaN in missing cells.
+        ``(m_i, d)``: the rows, finite, or NaN in missing cells of arrays.
     scale
         Find the standard deviations, too: the roots of the mean squares, as
         ``sklearn.preprocessing.StandardScaler``.
@@ -156,14 +167,17 @@ def units(
         are lost.
     """
 
-    def added(of: Callable[[Array], Array]) -> Array:
+    def added(of: Callable[[Any], Array]) -> Array:
         return collective.column_sums(np.stack([of(a) for a in A]))
 
     d = A[0].shape[1]
     start = np.zeros(d) if near is None else near
 
-    def counted(a: Array) -> Array:
-        ones, away, missing = np.ones(len(a)), a - start, np.isnan(a)
+    def counted(a: Any) -> Array:
+        ones = np.ones(len(a))
+        if isinstance(a, SparseRows):
+            return np.concatenate(([len(a)], np.full(d, len(a)), ones @ (a - start)))
+        away, missing = a - start, np.isnan(a)
         away[missing] = 0.0
         return np.concatenate(([len(a)], len(a) - missing.sum(-2), ones @ away))
 
@@ -173,23 +187,38 @@ def units(
         count, present, totals = found[0], found[1 : d + 1], found[d + 1 :]
         refuse_columns(present == 0.0, "is empty at every site", names)
         rough = Units(start, np.zeros(d), np.ones(d), missing_cells(A, collective))
-        rest = totals / present
-        if near is None:
-            rough = rough._replace(mean=rest)
-            rest = added(lambda a: np.ones(len(a)) @ rough.around(a)) / present
+        rest, squares = totals / present, None
+        if near is None or scale:
+            rough = rough._replace(mean=start + rest)
+            rest, squares = np.split(added(lambda a: _powers(rough.around(a))), 2)
+            rest = rest / present
         mean = rough.mean + rest
         refuse_columns(~(np.abs(mean) <= LARGEST), f"has cells above {LARGEST:g}", names, "divide")
         exact = rough._replace(mean=mean, rest=rest - (mean - rough.mean))
-        if not scale:
+        if not scale or squares is None:
             return exact
-        deviation = np.sqrt(added(lambda a: np.ones(len(a)) @ exact.around(a) ** 2) / count)
+        deviation = np.sqrt(np.maximum(squares - present * rest * rest, 0.0) / count)
         large, small = ~(deviation <= LARGEST), deviation < SMALLEST
         refuse_columns(large, f"has cells above {LARGEST:g}", names, "divide")
         if small.any(-1):  # constant, or of squares that vanish
-            apart = added(lambda a: np.ones(len(a)) @ np.abs(exact.around(a))) / count
+            apart = added(lambda a: _lengths(exact.around(a))) / count
             small &= apart > _CONSTANT * np.abs(mean)
             refuse_columns(small, f"varies by less than {SMALLEST:g}", names, "multiply")
     return exact._replace(scale=deviation)
+
+
+def _powers(around: Rows) -> Array:
+    """The sums and the sums of squares of the columns, one behind the other."""
+    return np.concatenate((np.ones(np.shape(around)[0]) @ around, column_squares(around)))
+
+
+def _lengths(around: Rows) -> Array:
+    """The sums of the absolute values of the columns; 0 for sparse rows, whose columns are not
+    that small."""
+    if isinstance(around, SparseRows):
+        return np.zeros(around.shape[1])
+    lengths: Array = np.ones(len(around)) @ np.abs(around)
+    return lengths
 
 
 def centred(a: Array) -> tuple[Array, Units]:
@@ -202,9 +231,10 @@ def centred(a: Array) -> tuple[Array, Units]:
     return around, Units(mean, rest - (mean - near), np.ones(len(mean)), ())
 
 
-def missing_cells(A: Sequence[Array], collective: Collective) -> tuple[int, ...]:
-    """The number of missing cells of each of all agents."""
-    own = json.dumps([int(np.isnan(a).sum((-2, -1))) for a in A]).encode()
+def missing_cells(A: Sequence[Rows], collective: Collective) -> tuple[int, ...]:
+    """The number of missing cells of each of all agents; sparse rows have none."""
+    counts = [0 if isinstance(a, SparseRows) else int(np.isnan(a).sum((-2, -1))) for a in A]
+    own = json.dumps(counts).encode()
     return tuple(count for part in collective.everyone(own) for count in json.loads(part))
 
 
@@ -248,12 +278,12 @@ ASIS = Wanted()
 
 
 def in_units(
-    A: Sequence[Array],
+    A: Sequence[Rows],
     collective: Collective,
     wanted: Wanted,
     names: Sequence[str] = (),
     near: Array | None = None,
-) -> tuple[list[Array], tuple[Units, ...]]:
+) -> tuple[list[Any], tuple[Units, ...]]:
     """Return the rows in the requested units, and the units, if any.
 
     Raises ValueError for columns without such units.
@@ -283,7 +313,7 @@ def refuse_columns(
     if not columns:
         return
     if change:
-        what = f"{what}, and squares are computed"
+        what = f"{what}, and fourth powers are computed"
     name, cure = f"column {columns[0]} (counted from 0)", "leave it out"
     if names:
         name = f"column {names[columns[0]]!r}"
@@ -294,12 +324,26 @@ def refuse_columns(
     raise ValueError(f"{name} {what}{more}: {cure}")
 
 
-def squares(A: Sequence[Array], collective: Collective) -> float:
+def column_squares(a: Rows) -> Array:
+    """``(d,)``: the sum of the squares of each column."""
+    if isinstance(a, SparseRows):
+        return a.column_squares()
+    squares: Array = np.ones(len(a)) @ (a * a)
+    return squares
+
+
+def squares(A: Sequence[Rows], collective: Collective) -> float:
     """The sum of the squares of all entries."""
-    return float(total(A, 1, lambda a: sums(a[None] * a), collective.fold)[0])
+
+    def of(a: Any) -> Array:
+        if isinstance(a, SparseRows):
+            return sums(a.column_squares()[None])
+        return sums(a[None] * a)
+
+    return float(total(A, 1, of, collective)[0])
 
 
-def normalized(A: Sequence[Array], collective: Collective) -> list[Array]:
+def normalized(A: Sequence[Any], collective: Collective) -> list[Any]:
     """The rows divided by the root mean square of all entries, unchanged where all entries are
     0."""
     scale = np.sqrt(squares(A, collective) / (A[0].shape[1] * rows(A, collective))) or 1.0
@@ -312,26 +356,42 @@ def with_spectrum(
     """Replace the eigenvalues of sum_i A_i^T A_i by ``largest * decay^j``.
 
     A_i <- A_i V diag(sqrt(target_j / actual_j)) V^T with V the eigenvectors of the pooled Gram
-    matrix. ``largest`` None keeps the data's own largest eigenvalue.
+    matrix. ``largest`` None keeps the data's own largest eigenvalue. The data are generated, so
+    their sum takes no counted message.
     """
-    values, vectors = np.linalg.eigh(gram(A, collective))
+    d = A[0].shape[1]
+
+    def add(found: Array) -> None:
+        for a in A:
+            found += (a.T @ a).reshape(-1)
+
+    values, vectors = np.linalg.eigh(collective.fold(d * d, add).reshape(d, d))
     values, vectors = values[::-1], vectors[:, ::-1]
     target = (largest or values[0]) * decay ** np.arange(len(values))
     change = (vectors * np.sqrt(target / values)) @ vectors.T
     return [a @ change for a in A]
 
 
-def mean_squares(A: Sequence[Array], collective: Collective) -> Array:
-    """``(d,)``: the mean square of each column over all rows."""
-    d = A[0].shape[1]
-    squares = total(A, d, lambda a: np.ones(len(a)) @ (a * a), collective.fold)
-    return squares / rows(A, collective)
+def mean_squares(A: Sequence[Array], collective: Collective) -> tuple[int, Array]:
+    """The number of all rows, and ``(d,)``: the mean square of each column over them."""
+
+    def own(a: Array) -> Array:
+        return np.append(column_squares(a), len(a))
+
+    *squares, count = total(A, A[0].shape[1] + 1, own, collective).tolist()
+    return int(count), np.array(squares) / count
 
 
 def whitening(A: Sequence[Array], components: int | None, collective: Collective) -> Array:
     """``(d, components)``: the T that gives the rows A_i T of all agents second moments ``(1/m)
     sum_i T^T A_i^T A_i T = I``."""
-    return root_inverse(gram(A, collective) / rows(A, collective), components)
+    d = A[0].shape[1]
+
+    def own(a: Array) -> Array:
+        return np.append(packed((a.T @ a)[None])[0], len(a))
+
+    *triangle, count = total(A, d * (d + 1) // 2 + 1, own, collective)
+    return root_inverse(unpacked(np.array(triangle), d) / count, components)
 
 
 def root_inverse(covariance: Array, components: int | None) -> Array:

@@ -2,7 +2,8 @@
 a_j of A_i, and stacks of rows.
 
 Both passes over an agent's rows, the products A_i x and the sum A_i^T h'(A_i x), go piece by piece,
-so that a piece's products are still in cache when they are multiplied back.
+so that a piece's products are still in cache when they are multiplied back. Sparse rows are one
+piece.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +19,8 @@ from ...numerics.ordered_sums import sums
 from ...protocols import Array, Index
 from ...sets import Stiefel
 from ..base import AgentProblem, C, Selection, SeparateColumns, as_selection, held
+from .checks import Rows
+from .sparse_rows import SparseRows
 
 RUN_BYTES = 1 << 21
 """The bytes of the arrays of a run, unless they belong to a single agent."""
@@ -29,22 +33,23 @@ class Runs:
     """The arrays of each agent, the same number for every agent.
 
     Iterating gives ``(local, arrays)``: the slice of the agents of a run, and their arrays stacked.
+    An agent with sparse rows is a run of its own, and its rows are not stacked.
     The runs depend on which agents share a process, so an agent's numbers must not depend on its
     run.
     """
 
-    def __init__(self, agents: Sequence[tuple[Array, ...]]) -> None:
-        self._runs: list[tuple[slice, tuple[Array, ...]]] = []
+    def __init__(self, agents: Sequence[tuple[Rows, ...]]) -> None:
+        self._runs: list[tuple[slice, tuple[Any, ...]]] = []
         start = 0
         for end in range(1, len(agents) + 1):
-            shapes = [array.shape for array in agents[start]]
+            alone = isinstance(agents[start][0], SparseRows)
             full = (end - start) * sum(array.nbytes for array in agents[start]) >= RUN_BYTES
-            if end == len(agents) or full or [array.shape for array in agents[end]] != shapes:
+            if end == len(agents) or alone or full or _form(agents[end]) != _form(agents[start]):
                 stacks = tuple(_stack(arrays) for arrays in zip(*agents[start:end], strict=True))
                 self._runs.append((slice(start, end), stacks))
                 start = end
 
-    def __iter__(self) -> Iterator[tuple[slice, tuple[Array, ...]]]:
+    def __iter__(self) -> Iterator[tuple[slice, tuple[Any, ...]]]:
         return iter(self._runs)
 
     def take(self, local: Selection) -> Runs:
@@ -56,23 +61,46 @@ class Runs:
             first, last = np.searchsorted(wanted, [own.start, own.stop]).tolist()
             if first < last:
                 chosen = as_selection(wanted[first:last] - own.start)
-                part._runs.append((slice(first, last), tuple([array[chosen] for array in arrays])))
+                own_arrays = tuple([_selected(array, chosen) for array in arrays])
+                part._runs.append((slice(first, last), own_arrays))
         return part
 
 
-def _stack(arrays: Sequence[Array]) -> Array:
+def _form(arrays: Sequence[Rows]) -> list[tuple[type, tuple[int, ...]]]:
+    """The kinds and the shapes of an agent's arrays."""
+    return [(type(array), array.shape) for array in arrays]
+
+
+def _selected(stack: Rows, chosen: Selection) -> Rows:
+    """The part of a run's stack; the sparse rows of its one agent."""
+    return stack if isinstance(stack, SparseRows) else stack[chosen]
+
+
+def _stack(arrays: Sequence[Any]) -> Rows:
     """The stack of the arrays of several agents, copied; a view for a single agent."""
+    if isinstance(arrays[0], SparseRows):
+        return arrays[0]
     if len(arrays) == 1:
         return arrays[0][None]
     return np.stack(arrays)
 
 
-def pieces(samples: int, width: int) -> Iterator[slice]:
-    """Runs of samples of ``width`` numbers each that take about `PASS_BYTES`, at least one sample
+def pieces(a: Any) -> Iterator[Any]:
+    """Runs of the samples ``(n, m, d)`` of about `PASS_BYTES` for each agent, at least one sample
     each."""
-    size = max(1, PASS_BYTES // (8 * width))
-    for start in range(0, samples, size):
-        yield slice(start, min(start + size, samples))
+    if isinstance(a, SparseRows):
+        yield a
+        return
+    size = max(1, PASS_BYTES // (8 * a.shape[2]))
+    for start in range(0, a.shape[1], size):
+        yield a[:, start : start + size]
+
+
+def drawn(a: Any, batch: Index) -> Any:
+    """The samples ``batch``, ``(n, b)``, of the agents of a run."""
+    if isinstance(a, SparseRows):
+        return a.take(batch[0])
+    return np.take_along_axis(a, batch[..., None], 1)
 
 
 class RowLosses(AgentProblem[C]):
@@ -81,7 +109,7 @@ class RowLosses(AgentProblem[C]):
 
     def __init__(
         self,
-        rows: Sequence[Array],
+        rows: Sequence[Rows],
         weights: Sequence[float] | Array,
         constraint: C,
         n_agents: int | None,
@@ -112,15 +140,18 @@ class RowLosses(AgentProblem[C]):
         """``(n_local,)``: lambda_max(A_i^T A_i)."""
         out = np.empty(self.n_local)
         for local, (a,) in self._rows:
-            out[local] = np.linalg.eigvalsh(a.swapaxes(-1, -2) @ a)[:, -1]
+            if isinstance(a, SparseRows):
+                out[local] = a.largest()
+            else:
+                out[local] = np.linalg.eigvalsh(a.swapaxes(-1, -2) @ a)[:, -1]
         return out
 
     def value(self, x: Array) -> Array:
         out = np.zeros(len(x))
         for local, (a,) in self._rows:
             points = x[local]
-            for some in pieces(a.shape[1], a.shape[2]):
-                out[local] += sums(self.losses(a[:, some] @ points))
+            for rows in pieces(a):
+                out[local] += sums(self.losses(rows @ points))
         return out * self._weights
 
     def gradient(self, x: Array) -> Array:
@@ -141,18 +172,17 @@ class RowLosses(AgentProblem[C]):
         """
         out = np.empty_like(x)
         for local, (a,) in self._rows:
-            self._sum(np.take_along_axis(a, batch[local, :, None], 1), x[local], out[local])
+            self._sum(drawn(a, batch[local]), x[local], out[local])
         out *= (self._weights * self.n_samples / batch.shape[1])[:, None, None]
         return out
 
-    def _sum(self, a: Array, x: Array, out: Array) -> None:
+    def _sum(self, a: Any, x: Array, out: Array) -> None:
         """``out = a^T h'(a x)`` for the samples ``(n, b, d)``."""
-        for some in pieces(a.shape[1], a.shape[2]):
-            rows = a[:, some]
+        for number, rows in enumerate(pieces(a)):
             products: Array = rows @ x
             self.differentiate(products)
-            if some.start == 0:
-                np.matmul(rows.swapaxes(-1, -2), products, out=out)
+            if number == 0:
+                out[...] = rows.swapaxes(-1, -2) @ products
             else:
                 out += rows.swapaxes(-1, -2) @ products
 

@@ -3,9 +3,10 @@ forms for each agent.
 
 An agent with m_i rows in d columns computes its gradient ``2 w_i A_i^T (A_i x - B_i)`` from the
 rows (4 m_i d r flops) or from the Gram matrix ``A_i^T A_i`` made once (2 d^2 r flops): whichever is
-less. The choice, and the stacking of agents with equally many rows, depend on the agent alone,
-never on the other agents of its process. Rows are copied only into stacks of row-form agents;
-mini-batches are gathered from them in either form.
+less. Sparse rows stay as they are (4 r flops a stored entry). The choice, and the stacking of
+agents with equally many rows, depend on the agent alone, never on the other agents of its process.
+Rows are copied only into stacks of row-form agents; mini-batches are gathered from them in either
+form.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ from ...numerics.ordered_sums import sums
 from ...numerics.threads import one_thread
 from ...protocols import Array, Index
 from ..base import AgentProblem, C, Selection, as_selection, held, selected
+from .checks import Rows
+from .moments import packed, unpacked
+from .sparse_rows import SparseRows, below
 
 Targets = Sequence[Array] | None
-Table = tuple[Array, Array | None, float]
+Table = tuple[Rows, Array | None, float]
 """An agent's rows, its targets or None, and twice its weight."""
 
 
@@ -161,36 +165,110 @@ class _Gram(NamedTuple):
         return None
 
 
-_Form = _Rows | _Gram
+class _Sparse(NamedTuple):
+    """The data of agents with sparse rows: ``rows`` A, ``targets`` B or None for zero, ``twice`` 2
+    w (n, 1, 1)."""
+
+    rows: Sequence[SparseRows]
+    targets: Sequence[Array] | None
+    twice: Array
+
+    def value(self, x: Array) -> Array:
+        residuals = [a @ own for a, own in zip(self.rows, x, strict=True)]
+        if self.targets is not None:
+            for residual, b in zip(residuals, self.targets, strict=True):
+                residual -= b
+        found = [float(sums((own * own)[None])[0]) for own in residuals]
+        return 0.5 * self.twice[:, 0, 0] * np.array(found)
+
+    def gradient(self, x: Array) -> Array:
+        return self._gradients(self.rows, self.targets, self.twice, x)
+
+    def gradient_on(self, x: Array, batch: Index) -> Array:
+        drawn = [a.take(numbers) for a, numbers in zip(self.rows, batch, strict=True)]
+        targets = None
+        if self.targets is not None:
+            targets = [b[numbers] for b, numbers in zip(self.targets, batch, strict=True)]
+        samples = np.array(self.counts(), dtype=np.float64)[:, None, None]
+        return self._gradients(drawn, targets, self.twice * (samples / batch.shape[1]), x)
+
+    @staticmethod
+    def _gradients(
+        rows: Sequence[SparseRows], targets: Sequence[Array] | None, twice: Array, x: Array
+    ) -> Array:
+        """``(n, d, r)``: 2 w A^T (A x - B)."""
+        out = np.empty_like(x)
+        for agent, a in enumerate(rows):
+            residual = a @ x[agent]
+            if targets is not None:
+                residual -= targets[agent]
+            residual *= twice[agent]
+            out[agent] = a.T @ residual
+        return out
+
+    def hessian(self) -> Array:
+        found = np.stack([a.T @ a for a in self.rows])
+        found *= self.twice
+        return found
+
+    def product(self, v: Array) -> Array:
+        return self._gradients(self.rows, None, self.twice, v)
+
+    def curvature(self) -> Array:
+        return np.abs(self.twice[:, 0, 0]) * np.array([a.largest() for a in self.rows])
+
+    def on(self, put: Callable[[Any], Any]) -> _Sparse:
+        raise ValueError("sparse samples do not run on a device: leave device out")
+
+    def take(self, local: Selection) -> _Sparse:
+        targets = _of(lambda own: selected(own, local), self.targets)
+        return _Sparse(selected(self.rows, local), targets, self.twice[local])
+
+    def counts(self) -> list[int]:
+        return [len(rows) for rows in self.rows]
+
+    def tables(self) -> list[Table]:
+        return _tables(self.rows, self.targets, self.twice)
+
+    def row_form(self) -> None:
+        return None
+
+
+_Form = _Rows | _Gram | _Sparse
 _Part = tuple[Index | None, _Form]
 """The numbers of agents, None for all, and their data."""
 
 
-def _tables(rows: Sequence[Array], targets: Targets, twice: Array) -> list[Table]:
+def _tables(rows: Sequence[Rows], targets: Targets, twice: Array) -> list[Table]:
     """The table of each agent."""
     known = [None] * len(rows) if targets is None else targets
     return list(zip(rows, known, twice.reshape(-1).tolist(), strict=True))
 
 
-def _forms(rows: Sequence[Array], targets: Targets, weights: Array) -> list[_Part]:
+def _forms(rows: Sequence[Any], targets: Targets, weights: Array) -> list[_Part]:
     """The numbers of agents (None for all) and their data in the cheaper form, for each form and
     number of rows."""
     d = rows[0].shape[1]
     kinds: dict[int, list[int]] = {}
     for agent, a in enumerate(rows):
-        kinds.setdefault(0 if 2 * len(a) > d else len(a), []).append(agent)
+        kind = 0 if 2 * len(a) > d else len(a)
+        if isinstance(a, SparseRows):
+            kind = -1
+        kinds.setdefault(kind, []).append(agent)
     parts: list[_Part] = []
     for kind, members in sorted(kinds.items()):
         w, own = weights[members], [rows[i] for i in members]
         wanted = None if targets is None else [targets[i] for i in members]
-        if kind == 0:
+        if kind == -1:
+            form: _Form = _Sparse(own, wanted, 2.0 * w[:, None, None])
+        elif kind == 0:
             h = np.stack([2.0 * weight * (a.T @ a) for weight, a in zip(w, own, strict=True)])
             k, c = None, np.zeros(len(w))
             if wanted is not None:
                 triples = zip(w, own, wanted, strict=True)
                 k = np.stack([2.0 * weight * (a.T @ b) for weight, a, b in triples])
                 c = w * np.array([(b * b).sum() for b in wanted])
-            form: _Form = _Gram(h, k, c, own, wanted, 2.0 * w[:, None, None])
+            form = _Gram(h, k, c, own, wanted, 2.0 * w[:, None, None])
         else:
             form = _Rows(_stacked(own), _of(_stacked, wanted), 2.0 * w[:, None, None])
         whole = len(members) == len(rows)
@@ -222,14 +300,14 @@ def _taken(parts: Sequence[_Part], wanted: Index, local: Selection) -> list[_Par
 class SquaresProblem(AgentProblem[C]):
     """f_i(x) = w_i ||A_i x - B_i||_F^2, with its gradient, its Lipschitz constants and its mean.
 
-    The rows A_i are ``(m_i, d)``. Agents that keep Gram matrices only reference them. The
-    targets B_i are ``(m_i, r)``, or None for zero. The weights w_i, ``(n,)``, are all of one
-    sign.
+    The rows A_i are ``(m_i, d)``, arrays or `SparseRows`. Agents that keep Gram matrices only
+    reference them. The targets B_i are ``(m_i, r)``, or None for zero. The weights w_i, ``(n,)``,
+    are all of one sign.
     """
 
     def __init__(
         self,
-        rows: Sequence[Array],
+        rows: Sequence[Rows],
         targets: Targets,
         weights: Array,
         constraint: C,
@@ -237,6 +315,7 @@ class SquaresProblem(AgentProblem[C]):
         first_agent: int,
     ) -> None:
         super().__init__(*held(rows, n_agents, first_agent), constraint)
+        self._targets = targets is not None
         with one_thread():  # the bits of A_i^T A_i depend on the number of BLAS threads
             self._parts = _forms(rows, targets, weights)
 
@@ -302,7 +381,38 @@ class SquaresProblem(AgentProblem[C]):
         """``(n_local, d, r)``: 2 w_i A_i^T A_i v_i, for every x."""
         return self._each(lambda form, v: form.product(v), v)
 
-    def weighted_rows(self) -> list[Array]:
+    @property
+    def n_moments(self) -> int:
+        """The numbers of each agent in `agent_moments`."""
+        d, r = self.shape
+        numbers = d * (d + 1) // 2
+        if self._targets:
+            numbers += d * r + 1
+        return numbers
+
+    def agent_moments(self) -> Array:
+        """``(n_local, k)``: the triangle of 2 w_i A_i^T A_i; with targets also 2 w_i A_i^T B_i and
+        w_i ||B_i||^2, minus the gradient and the value at 0."""
+        triangle = packed(self.hessian())
+        if not self._targets:
+            return triangle
+        zero = np.zeros((self.n_local, *self.shape))
+        k, c = -self.gradient(zero), self.value(zero)
+        return np.concatenate((triangle, k.reshape(len(k), -1), c[:, None]), axis=1)
+
+    def from_moments(self, sums: Array) -> Self:
+        """The mean of all agents' objectives as the problem of one agent."""
+        d, alone = self.shape[0], self._copied()
+        mean, size = sums / self.n_agents, d * (d + 1) // 2
+        h, k, c = unpacked(mean[:size], d)[None], None, np.zeros(1)
+        if self._targets:
+            k, c = mean[size:-1].reshape(1, *self.shape), mean[-1:]
+        alone.n_agents, alone.agents = 1, slice(0, 1)
+        alone._blocks = None
+        alone._parts = [(None, _Gram(h, k, c, (), None, np.ones((1, 1, 1))))]
+        return alone
+
+    def weighted_rows(self) -> list[Rows]:
         """The matrices sqrt(2 |w_i|) A_i of the agents, as copies."""
         return [math.sqrt(abs(own)) * rows for rows, _, own in self._tables()]
 
@@ -320,9 +430,8 @@ class SquaresProblem(AgentProblem[C]):
         rows, targets, twice = zip(*self._tables(), strict=True)
         scales = [math.sqrt(0.5 * abs(own) / self.n_local) for own in twice]
 
-        def joined(tables: Sequence[Array]) -> list[Array]:
-            scaled = zip(scales, tables, strict=True)
-            return [np.concatenate([scale * table for scale, table in scaled])]
+        def joined(tables: Sequence[Any]) -> list[Any]:
+            return [below([scale * table for scale, table in zip(scales, tables, strict=True)])]
 
         known = None if targets[0] is None else joined(targets)
         with one_thread():

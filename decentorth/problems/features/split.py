@@ -48,9 +48,6 @@ _LARGEST_DATA = 1 << 24
 """The number of entries of the data above which they are not brought together to compute the
 answer."""
 
-_LARGEST_ENTRY = 1e70
-"""The size of entries from which the squares of squares might overflow."""
-
 
 class Among(NamedTuple):
     """The place of this process's agents among all agents."""
@@ -230,7 +227,7 @@ class SplitPencil(AgentProblem[Euclidean]):
         counts = collective.fold(self.n_agents, add)
         return np.concatenate(([0], np.add.accumulate(counts))).astype(np.int64)
 
-    def prepare(self, collective: Collective) -> None:
+    def find_answer(self, collective: Collective) -> None:
         """Compute the optimum for metrics, if there are few enough features and data.
 
         Raises
@@ -240,11 +237,11 @@ class SplitPencil(AgentProblem[Euclidean]):
         """
         starts = self._starts(collective)
         d, k, r = int(starts[-1]), self._columns.shape[1], self.shape[1]
-        views = self._views[:, :, None].astype(np.float64)
-        self._whole_views = self.joined(views, collective)[:, 0]
         if d > _LARGEST_OPTIMUM or k * d > _LARGEST_DATA:
             return
 
+        views = self._views[:, :, None].astype(np.float64)
+        self._whole_views = self.joined(views, collective)[:, 0]
         columns = np.ascontiguousarray(self.joined(self._columns.transpose(0, 2, 1), collective).T)
         ridge = self.joined(self.ridge, collective)[:, 0]
         with one_thread():
@@ -501,11 +498,6 @@ def same_samples(
             raise TypeError(f"{name} of agent {i} is sparse, not dense: give {name}_i.toarray()")
     checked = matrices(name, parts, first_agent, missing=missing)
     for i, part in enumerate(checked, first_agent):
-        if not np.abs(np.where(np.isnan(part), 0.0, part)).max() < _LARGEST_ENTRY:
-            raise ValueError(
-                f"{name} of agent {i} must be below {_LARGEST_ENTRY:g} in size: divide all by "
-                "one number"
-            )
         if len(part) != len(checked[0]):
             raise ValueError(
                 f"agents that hold features must have the same samples, row for row: {name} of "

@@ -339,7 +339,7 @@ class MatrixCompletionSettings(Sourced):
             return self._completion(columns, agents, n_agents, seed)
 
         def outline() -> Outline:
-            m, d, beside = opened().extent()
+            m, d, beside = opened().extent()[:3]
             return self._outline(even_counts(m, n_agents), d, seed, known=False)._replace(
                 beside=beside
             )

@@ -13,20 +13,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
+import scipy.linalg
 
 from ...protocols import Array, Collective
 from ...sets import Stiefel
 from ...settings import Count, NotNegative, Positive, Share
 from ..base import Deferred, Loadable, Outline, stream
 from ..common import division
-from ..common.checks import AgentArrays, samples
+from ..common.checks import SparseOrArrays, samples
 from ..common.division import Centred, OneView, Part
-from ..common.pooled import HERE, triangle, with_spectrum
+from ..common.pooled import HERE, symmetric_total, triangle, with_spectrum
 from ..common.pooled import rows as number_of_rows
+from ..common.sparse_rows import SparseRows
 from ..common.squares import SquaresProblem, gram_numbers
+from ..features.own_files import among, features_of
 from ..features.split import Among, SplitPCA, by_features, random_features, split_features
 
 log = logging.getLogger(__name__)
@@ -64,6 +67,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     ----------
     A
         Samples of each agent, ``(m_i, d)``, as a list or stack. They are not centred or scaled.
+        Sparse matrices of SciPy stay sparse.
     rank
         The number r of components.
     weights
@@ -90,9 +94,11 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     True
     """
 
+    _keeps_sparse = True
+
     def __init__(
         self,
-        A: AgentArrays,
+        A: SparseOrArrays,
         rank: int,
         *,
         weights: Weights = "samples",
@@ -100,7 +106,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         first_agent: int = 0,
         n_samples: int | None = None,
     ):
-        rows, d = samples("A", A, first_agent)
+        rows, d = samples("A", A, first_agent, sparse=True)
         n = n_agents or len(rows)
         if weights not in get_args(Weights):
             raise ValueError(f"weights must be 'agents' or 'samples', got {weights!r}")
@@ -128,7 +134,13 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         product = self.gradient(x)
         return np.negative(product, out=product)
 
-    def prepare(self, collective: Collective) -> None:
+    def answer(self) -> Array:
+        """The leading eigenvectors of a single agent's C, ``(d, r)``."""
+        d, r = self.shape
+        vectors = scipy.linalg.eigh(-self.hessian()[0], subset_by_index=(d - r, d - 1))[1]
+        return np.ascontiguousarray(vectors[:, ::-1])
+
+    def find_answer(self, collective: Collective) -> None:
         """Compute the answer: the top-r eigenvectors of the pooled C, summed in agent order.
 
         Where the r-th eigenvalue of C is so small that most of its digits are lost, the singular
@@ -139,12 +151,8 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         if d > _LARGEST_OPTIMUM:
             return
 
-        def add(total: Array) -> None:
-            for _, part in self.blocks():
-                for h in part.hessian():
-                    total -= h.reshape(-1)
-
-        values, vectors = np.linalg.eigh(collective.fold(d * d, add).reshape(d, d))
+        each = (h for _, part in self.blocks() for h in part.hessian())
+        values, vectors = np.linalg.eigh(-symmetric_total(each, d, np.asarray, collective))
         values, vectors = values[::-1], vectors[:, ::-1]
         if r < d and values[r - 1] < _SMALL * values[0]:
             _, values, rows = np.linalg.svd(triangle(self.weighted_rows(), collective.fold))
@@ -162,19 +170,10 @@ class PCA(SquaresProblem[Stiefel], Loadable):
 
     def error(self, xhat: Array) -> float:
         """The distance of the orthonormal ``(d, r)`` matrix from the closest basis of the answer,
-        which `prepare` computes."""
+        which `find_answer` computes."""
         if self.optimum is None:
-            raise ValueError("the optimum is not known yet: prepare() computes it")
+            raise ValueError("the optimum is not known yet: find_answer() computes it")
         return subspace_distance(xhat, self.optimum)
-
-
-class StandIn(PCA):
-    """The problem of random samples, whose answer is not needed; an answer of zeros has its
-    size."""
-
-    def prepare(self, collective: Collective) -> None:
-        if self.shape[0] <= _LARGEST_OPTIMUM:
-            self.optimum = np.zeros(self.shape)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,8 +184,8 @@ class PCASettings(OneView, Centred):
     ----------
     data
         The name of bundled data (digits), a file with one sample per row (.npy, .npz, .csv,
-        svmlight, Matrix Market or idx), or synthetic: Gaussian samples whose pooled singular values
-        are replaced by s_1 gap^(j/2), s_1 being their own largest.
+        svmlight, Matrix Market or idx; a sparse one stays sparse), or synthetic: Gaussian samples
+        whose pooled singular values are replaced by s_1 gap^(j/2), s_1 being their own largest.
     rank
         How many components.
     weighting
@@ -228,6 +227,7 @@ class PCASettings(OneView, Centred):
         if self.data == "synthetic":
             Stiefel(self.dimension, self.rank)
 
+    keeps_sparse = True
     _generators, _for_generated = ("synthetic",), ("dimension", "samples", "gap", "heterogeneity")
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
@@ -244,7 +244,7 @@ class PCASettings(OneView, Centred):
         return PCA(part.rows, self.rank, weights=weights, n_samples=part.total, **part.place)
 
     def _stand_in(self, part: Part) -> PCA:
-        return StandIn(part.rows, self.rank, weights="agents", **part.place)
+        return PCA(part.rows, self.rank, weights="agents", **part.place)
 
     def _sizes(self, d: int) -> Outline:
         changed = self.data == "synthetic" or self.divide_by != 1.0
@@ -252,12 +252,17 @@ class PCASettings(OneView, Centred):
         return Outline(copies=copies, more=lambda own: gram_numbers(own, d), point=point)
 
     def features(self, n_agents: int, seed: int) -> Deferred:
-        """The problem of agents that hold features, consecutive columns, of all samples; each rank
-        reads all data."""
+        """The problem of agents that hold features of all samples: those of their own files, or
+        consecutive columns of one file, which each rank reads whole."""
+        if (files := self._features_of_sites(n_agents, seed)) is not None:
+            return self._own_features(files)
         source = self._source(1, seed)
 
         def build() -> SplitPCA:
-            (whole,) = self._prepared(source.read(slice(0, 1))[0], HERE)
+            read: list[Any] = self._prepared(source.read(slice(0, 1))[0], HERE)
+            (whole,) = read
+            if isinstance(whole, SparseRows):
+                whole = whole.dense()
             return SplitPCA(by_features(whole, n_agents), self.rank).with_units(source.units)
 
         def made(agents: slice) -> SplitPCA:
@@ -267,6 +272,18 @@ class PCASettings(OneView, Centred):
             return problem.with_units(self.no_units(source.width))
 
         return split_features(n_agents, build, source.numbers, made, self.partition)
+
+    def _own_features(self, files: division.Division) -> Deferred:
+        """The problem of sites with features in files of their own."""
+
+        def build(agents: slice, collective: Collective) -> SplitPCA:
+            found = features_of(files, agents, collective, self.key)
+            place = among(agents, [(len(a[0]),) for a in found.samples], collective)
+            with collective.together():
+                rows = self._prepared(found.in_units(self.wanted), HERE)
+                return SplitPCA(rows, self.rank, among=place)
+
+        return Deferred(files.n_agents, build, sites=files.sites, private=True)
 
     def _drawn(self, n_agents: int, seed: int) -> division.Generated:
         """Gaussian samples of each agent from its own stream, stretched along its own axes."""

@@ -15,7 +15,7 @@ from ...protocols import Array, Collective
 from ...sets import Stiefel
 from ...settings import Count, Positive, Share
 from ..base import Deferred, Loadable, Outline, on_each_rank, stream
-from ..common.checks import AgentArrays, matrices, samples
+from ..common.checks import AgentArrays, SparseOrArrays, matrices, samples
 from ..common.division import Shuffling, Sourced, even_counts
 from ..common.once import Once
 from ..common.pooled import with_spectrum
@@ -28,7 +28,7 @@ class Procrustes(SquaresProblem[Stiefel], Loadable):
     Parameters
     ----------
     A
-        List or stack of ``(m_i, d)``, one matrix per agent.
+        List or stack of ``(m_i, d)``, one matrix per agent. Sparse matrices of SciPy stay sparse.
     B
         List or stack of ``(r, m_i)``.
 
@@ -46,11 +46,17 @@ class Procrustes(SquaresProblem[Stiefel], Loadable):
     """
 
     _arrays = 2
+    _keeps_sparse = True
 
     def __init__(
-        self, A: AgentArrays, B: AgentArrays, *, n_agents: int | None = None, first_agent: int = 0
+        self,
+        A: SparseOrArrays,
+        B: AgentArrays,
+        *,
+        n_agents: int | None = None,
+        first_agent: int = 0,
     ):
-        rows, d = samples("A", A, first_agent)
+        rows, d = samples("A", A, first_agent, sparse=True)
         targets = matrices("B", B, first_agent)
         if len(rows) != len(targets):
             raise ValueError(
@@ -155,11 +161,12 @@ class ProcrustesSettings(Sourced):
         return Deferred(n_agents, build, lambda: _outline([rows] * n_agents, d, r, copies))
 
     def _from_files(self, n_agents: int, seed: int) -> Deferred:
-        from ...data import partition, resolve
+        from ...data import Columns, partition, resolve
 
         @Once
         def files() -> tuple[Any, Any]:
-            data, targets = resolve(str(self.data)), resolve(str(self.targets))
+            data = resolve(str(self.data), Columns(keep_sparse=True))
+            targets = resolve(str(self.targets))
             if data.extent().rows != targets.extent().rows and data.shape[0] != targets.shape[0]:
                 raise ValueError(
                     f"data and targets must have equally many rows, got {data.shape[0]} in "
@@ -178,7 +185,8 @@ class ProcrustesSettings(Sourced):
             data, targets = [file.extent() for file in files()]
             counts = even_counts(data.rows, n_agents)
             sizes = _outline(counts, data.columns, targets.columns)
-            return sizes._replace(beside=data.beside + targets.beside)
+            stored = None if data.stored is None else data.stored + targets.columns
+            return sizes._replace(beside=data.beside + targets.beside, stored=stored)
 
         return on_each_rank(n_agents, make, outline)
 

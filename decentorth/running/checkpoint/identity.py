@@ -30,11 +30,6 @@ class Identity:
     probes: Mapping[str, Array]
     """Quantities of the agents' data at the start, ``(n_local,)`` each."""
 
-    @property
-    def n_agents(self) -> int:
-        """The number of agents over all ranks."""
-        return int(self.facts["problem"]["agents"])
-
 
 def identity(
     problem: Problem[Any],
@@ -49,7 +44,7 @@ def identity(
 
     ``losses`` are the losses of ranks so far. ``channel`` is None if no faults are simulated.
     """
-    probes = {name: np.empty(network.n_local) for name in ("objective", "slope", "feasibility")}
+    probes = {name: np.empty(len(x0)) for name in ("objective", "slope", "feasibility")}
     with np.errstate(all="ignore"):
         for block, part in problem.blocks():
             x = x0[block]
@@ -68,6 +63,8 @@ def identity(
         "seed": {"seed": seed},
         "network": {"channel": str(channel or "reliable")},
     }
+    if network.masks is not None:
+        facts["network"]["sums"] = "masked"
     if losses:
         facts["lost"] = {"losses": json.loads(json.dumps(losses))}
     return Identity(facts, x0[0], probes)

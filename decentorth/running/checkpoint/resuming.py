@@ -36,8 +36,8 @@ log = logging.getLogger(__name__)
 class ResumableRun(Protocol):
     """A run as it starts, which may continue from a checkpoint (`decentorth.api.Run`)."""
 
-    network: Any
-
+    @property
+    def parts(self) -> Any: ...
     @property
     def identity(self) -> Identity: ...
     def states(self) -> Iterator[Any]: ...
@@ -111,7 +111,7 @@ def newest_notes(given: str | os.PathLike[str]) -> tuple[files.Json, int]:
             saved = _facts(manifest)
             lost = sum(len(agents) for _, _, agents in saved.losses)
             with files.usable():
-                return saved.notes, manifest.arrays[f"{_PROBE}objective"].shape[0] + lost
+                return saved.notes, int(manifest.facts["run"]["problem"]["agents"]) + lost
         except (OSError, ValueError) as error:
             damage.append(f"{path} cannot be read: {files.words(error)}")
     raise ValueError(f"cannot resume: {'; '.join(damage)}")
@@ -124,18 +124,19 @@ def _restored(manifest: files.Manifest, start: Start, collective: Collective) ->
     saved = on_all(lambda: _facts(manifest), files.DamagedError)
     try:
         run = start(saved.losses)
+        network = run.parts.network
         identity, like = run.identity, next(run.states())
     except ValueError as error:
         raise unusable(error) from error
     _refuse(collective, manifest.path, _other_run(manifest, run, like))
-    agents: slice = run.network.agents
+    agents: slice = network.agents
     read = on_all(lambda: _read(manifest, agents), files.DamagedError)
     _refuse(collective, manifest.path, _other_data(read, identity, agents.start))
     _warn_of_bits(manifest, read, identity, collective)
     history = on_all(lambda: _history(manifest, read), files.DamagedError)
     sent = [name for name in read if name.startswith(_NETWORK)]
     in_flight = {name.removeprefix(_NETWORK): read[name] for name in sent}
-    on_all(lambda: run.network.restore(*saved.counts, in_flight), unusable)
+    on_all(lambda: network.restore(*saved.counts, in_flight), unusable)
     state = on_all(lambda: put_together(like, "state", read, manifest.facts["numbers"]), unusable)
     return saved._replace(state=state, in_flight=in_flight, history=history, run=run)
 
@@ -200,7 +201,7 @@ def _other_run(manifest: files.Manifest, run: ResumableRun, like: Any) -> str | 
     starts with a state ``like``."""
     arrays, numbers = taken_apart(like, "state")
     arrays |= {f"{_PROBE}{name}": array for name, array in run.identity.probes.items()}
-    arrays |= {f"{_NETWORK}{name}": array for name, array in run.network.in_flight().items()}
+    arrays |= {f"{_NETWORK}{name}": array for name, array in run.parts.network.in_flight().items()}
     columns = 1 + len(manifest.facts["metrics"])
     rows = np.empty((0, len(COUNTS)), int), np.empty((0, columns))
     arrays |= dict(zip(_COMMON, (run.identity.start, *rows), strict=True))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -154,11 +154,23 @@ class Snapshot(NamedTuple):
         return self._replace(state=state, in_flight=in_flight)
 
 
+class AgentRows(Collective, Protocol):
+    """The collective of agents each of whom has a row of every array."""
+
+    @property
+    def own(self) -> slice:
+        """The agents whose rows this rank has."""
+
+    @property
+    def n_agents(self) -> int:
+        """The number of agents over all ranks."""
+
+
 class CheckpointWriter:
     """The writer of a run's checkpoints, a watcher; every rank makes the same calls, inside the
     context ``signals``.
 
-    This rank writes ``agents``. A run that agents have left continues in its folder, without an
+    This rank writes its own agents. A run that agents have left continues in its folder, without an
     earlier checkpoint.
 
     Raises
@@ -171,15 +183,14 @@ class CheckpointWriter:
         self,
         checkpoints: Checkpoints,
         identity: Identity,
-        collective: Collective,
-        agents: slice,
+        collective: AgentRows,
         resumed: Resumed | None,
         history: History,
         k: int,
     ) -> None:
         self._root = Path(checkpoints.folder)
         self._checkpoints, self._identity, self._collective = checkpoints, identity, collective
-        self._agents, self._history = agents, history
+        self._agents, self._history = collective.own, history
         self._iterations, self._seconds = interval("every", checkpoints.every)
         self.signals = checkpoints.signals
         start, self._last = resumed and resumed.path, None
@@ -246,8 +257,8 @@ class CheckpointWriter:
         return ""
 
     def _finite(self, snapshot: Snapshot) -> bool:
-        n_agents, start = self._identity.n_agents, self._agents.start
-        return first_runaway(snapshot.state.x, start, n_agents, self._collective) is None
+        start, collective = self._agents.start, self._collective
+        return first_runaway(snapshot.state.x, start, collective.n_agents, collective) is None
 
     def _write(self, snapshot: Snapshot) -> None:
         """Write a checkpoint, unless there is one of this iteration."""
@@ -257,7 +268,7 @@ class CheckpointWriter:
             arrays |= {f"network.{name}": array for name, array in snapshot.in_flight.items()}
             arrays |= {f"start.{name}": array for name, array in self._identity.probes.items()}
             first, number = self._agents.start, self._agents.stop - self._agents.start
-            total = self._identity.n_agents
+            total = self._collective.n_agents
             rows = {
                 name: files.Rows(array[:number], first, total) for name, array in arrays.items()
             }

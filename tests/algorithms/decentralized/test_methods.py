@@ -227,7 +227,7 @@ def test_rfextra_needs_at_most_055_of_the_bytes_of_drfgt() -> None:
         solve(
             problem, method(step_size=1e-2, penalty=10.0), W, iterations=3000, record_every=20
         ).history
-        for method in (DRFGT, RFEXTRA)
+        for method in (partial(DRFGT, order="combine-then-adapt"), RFEXTRA)
     )
     for level in (3.0, 1.0, 0.3, 0.1, 0.03):
         spent = [
@@ -378,7 +378,10 @@ def test_automatic_rounds_are_the_fewest_that_leave_a_twentieth(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", [DRGTA, DPRGT, DESTINY, DRFGT])
+@pytest.mark.parametrize(
+    "method",
+    [DRGTA, DPRGT, *(partial(one, order="combine-then-adapt") for one in (DESTINY, DRFGT))],
+)
 def test_without_a_constraint_they_are_all_gradient_tracking(method: Any) -> None:
     """On Euclidean space tangents are gradients, retractions additions, and there is nothing to
     penalise."""
@@ -392,7 +395,7 @@ def test_without_a_constraint_they_are_all_gradient_tracking(method: Any) -> Non
     W, x0 = GRAPHS["path"](N), c[0, :, 4:].copy()
     found, expected = (
         solve(problem, one(step_size=2e-3), W, x0=x0, iterations=200).x
-        for one in (method, GradientTracking)
+        for one in (method, partial(GradientTracking, order="combine-then-adapt"))
     )
     assert relative(found, expected) < 1e-12
     assert relative(found, stack(x0, N)) > 0.1

@@ -71,7 +71,7 @@ def test_a_comparison_is_that_of_the_programming_interface(made: Path) -> None:
     assert {path.name for path in made.iterdir()} == FILES
     settings = ProcrustesSettings(dimension=5, rank=2, rows=4)
     rules = Rules(trials=2, iterations=200, tolerances=(1.0, 1e-1), tune=True, grid=3, tune_seeds=1)
-    W = tp.uniform_weights(tp.ring(4), 0.8)
+    W = tp.metropolis_weights(tp.ring(4))
     found = compare(
         lambda seed: settings.problem(4, seed), BOTH[1], W, rules, networks=("wan", "lan")
     )
@@ -135,11 +135,17 @@ def test_the_plot_of_a_comparison_is_that_of_the_programming_interface(
     )
     save(drawn, tmp_path / "python.png")
     assert (tmp_path / "cli.png").read_bytes() == (tmp_path / "python.png").read_bytes()
+    some = ["--against", "iterations,bytes", "--labels", f"{second}=ours"]
+    assert plot([str(made), *some, "--out", str(tmp_path / "cli.png")]) == 0
+    drawn = load(made).plot(x=["iterations", "bytes"], labels={second: "ours"})
+    assert len(drawn.axes) == 2
+    save(drawn, tmp_path / "python.png")
+    assert (tmp_path / "cli.png").read_bytes() == (tmp_path / "python.png").read_bytes()
     capsys.readouterr()
     for flags, said in (
         (
             [str(made), "--labels", "a"],
-            "give one label for each method, all different, 2 in all; got a",
+            "give one label for each method, all different, 2 in all, or NAME=LABEL for some; got a",
         ),
         (
             [str(tmp_path), "--band", "none"],
@@ -240,7 +246,7 @@ def test_a_file_may_hold_a_list_or_text(word: Any) -> None:
 
 BAD = [
     ("", "algorithms must name at least one method, as drfgt,drgta"),
-    ("--algorithms drfgt,landing", "Landing is a centralized method for one agent"),
+    ("--algorithms drfgt,hyperbolic_jacobi", "HyperbolicJacobi needs TraceForm of its problem"),
     (
         "--algorithms drfgt --penalty 3",
         "it is a setting of methods: write --algorithms NAME:penalty=...",

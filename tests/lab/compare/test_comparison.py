@@ -34,7 +34,7 @@ from decentorth.lab.compare.words import ending
 from decentorth.lab.compare.workers import processes
 from decentorth.lab.study.command import main as study
 from decentorth.network.transport.communicator import SerialCommunicator
-from decentorth.problems import Procrustes
+from decentorth.problems import CCASettings, Procrustes
 from tests.lab.compare.cases import AGENTS, ATC, CTA, RULES, graph, pca, procrustes, small
 
 WILD = "drfgt:step_size=5"
@@ -505,9 +505,9 @@ def test_the_step_in_words() -> None:
         rules=Rules(trials=2, iterations=9),
     )
     ranges = [
-        r"auto, growing \(\S+ to \S+\)",
+        r"auto, growing, accelerated \(\S+ to \S+\)",
         r"constant \(\S+ to \S+\)",
-        r"auto, constant \(\S+ to \S+\)",
+        r"auto, constant, accelerated \(\S+ to \S+\)",
         r"diminishing \(\S+ to \S+\)",
     ]
     for entry, words in zip(found.entries, ranges, strict=True):
@@ -560,3 +560,17 @@ def test_an_automatic_policy_is_centred_where_it_starts() -> None:
     grid = candidates("drfgt", method, method, run, Rules(tune=True, grid=2))
     automatic = do.solve(procrustes(0), DRFGT(), graph(0), iterations=0).state.step_size.mean()
     assert grid[1].algorithm.step_size.initial == pytest.approx(2.0 * automatic, rel=5e-3)
+
+
+def test_methods_by_sums_are_compared_with_gossip() -> None:
+    """Set-up adds in another order, so the data are the same to six digits."""
+
+    def correlated(seed: int) -> Any:
+        return CCASettings(
+            data="synthetic", dimension=5, dimension_y=4, rank=2, samples=30
+        ).problem(AGENTS, seed)
+
+    rules = Rules(trials=2, iterations=300, tolerances=(1e-6,))
+    found = compare(correlated, ("lbfgs", "cdadt", "direct"), graph, rules)
+    reached = {entry.label: entry.traces[0].status for entry in found.entries}
+    assert reached["lbfgs"] == reached["direct"] == "converged"

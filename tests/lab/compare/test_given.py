@@ -239,6 +239,8 @@ REFUSED: list[tuple[Callable[[Any], Any], Any, str]] = [
     (NetworkModel.named, "bandwidth=0", "network 'bandwidth=0': bandwidth must be"),
     (rules, {"trials": 0}, "trials must be at least 1"),
     (rules, {"tolerances": ()}, "tolerances must be at least one number"),
+    (rules, {"tolerances": 1e-3}, "tolerances must be at least one number, such as (1e-3,)"),
+    (rules, {"tolerances": (1e-3,) * 101}, "tolerances must be at most 100 numbers, got 101"),
     (
         rules,
         {"metric": "objective", "tolerances": (-np.inf,)},

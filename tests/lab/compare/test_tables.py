@@ -217,7 +217,9 @@ def test_a_folder_without_a_whole_comparison_is_named(found: Comparison, tmp_pat
         whole[:999],
         whole.replace('"trials": 3', '"trials": 4'),
         whole.replace('"agents": 5', '"agents": []'),
+        whole.replace('"tolerances": [', '"tolerances": [' + "0.5, " * 10**6),
     ):
+        assert damage != whole
         data.write_text(damage)
         with pytest.raises(
             InputError, match=r"comparison.json is damaged \(.*\): make the comparison again"

@@ -39,11 +39,12 @@ def test_table_for_a_given_step(capsys: pytest.CaptureFixture[str]) -> None:
     assert (found["lambda"], found["eps"], found["sigma_W"], found["practical"]) == (
         5.0,
         0.25,
-        0.8,
+        0.3333,
         1e-3,
     )
-    assert found["alpha_stable"] == pytest.approx(stable_step(0.8, found["L'"]), rel=1e-3)
-    assert found["alpha_limit"] == pytest.approx(contraction_limit(0.8, found["L'"]), rel=1e-3)
+    sigma = 1 / 3
+    assert found["alpha_stable"] == pytest.approx(stable_step(sigma, found["L'"]), rel=1e-3)
+    assert found["alpha_limit"] == pytest.approx(contraction_limit(sigma, found["L'"]), rel=1e-3)
     assert found["guaranteed"] == min(
         found[name] for name in ("alpha_safe", "alpha_stable", "alpha_IV.7", "alpha_VI.8")
     )

@@ -40,7 +40,7 @@ def test_the_answer_is_the_top_eigenspace_of_the_pooled_matrix() -> None:
     data = samples(UNEVEN, D, 0)
     problem = PCA(data, R, weights="agents")
     assert not problem.error_name
-    problem.prepare(collective(len(data)))
+    problem.find_answer(collective(len(data)))
     assert (problem.error_name, isinstance(problem, KnownOptimum)) == ("subspace_distance", True)
     values, vectors = np.linalg.eigh(pooled(data))
     top = vectors[:, -R:]
@@ -73,7 +73,7 @@ def test_the_answer_holds_where_the_covariance_has_lost_it(ratio: float, size: f
     values, not of their squares."""
     data, expected = graded(ratio, size)
     problem = PCA(data, R)
-    problem.prepare(collective(5))
+    problem.find_answer(collective(5))
     assert problem.error(expected) < 20 * np.finfo(np.float64).eps / (0.7 * ratio)
     bounds = np.array([0, 2, 3, 5])
 
@@ -81,14 +81,14 @@ def test_the_answer_holds_where_the_covariance_has_lost_it(ratio: float, size: f
         own: Any = PCA(data, R).restrict(
             slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
         )
-        own.prepare(AgentCollective(communicator, bounds))
+        own.find_answer(AgentCollective(communicator, bounds))
         found: bytes = own.optimum.tobytes()
         return found
 
     assert problem.optimum is not None
     assert set(on_ranks(3, on_rank)) == {problem.optimum.tobytes()}
     pooled = problem.pooled()
-    pooled.prepare(collective(1))
+    pooled.find_answer(collective(1))
     assert pooled.error(expected) < 1e-6
 
 
@@ -96,7 +96,7 @@ def test_an_answer_that_samples_have_lost_too_is_not_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     problem = PCA(graded(1e-10, 1.0)[0], R)
-    problem.prepare(collective(5))
+    problem.find_answer(collective(5))
     assert (problem.error_name, problem.optimum) == ("", None)
     assert caplog.messages == [
         "components 3 and 4 are too small to distinguish: no error is reported"
@@ -106,14 +106,14 @@ def test_an_answer_that_samples_have_lost_too_is_not_reported(
 def test_the_answer_of_all_components_and_of_one() -> None:
     for r in (1, D):
         problem = PCA(samples(UNEVEN, D, 0), r, weights="agents")
-        problem.prepare(collective(len(UNEVEN)))
+        problem.find_answer(collective(len(UNEVEN)))
         assert problem.error(np.linalg.eigh(pooled(samples(UNEVEN, D, 0)))[1][:, D - r :]) < 1e-13
 
 
 def test_a_large_dimension_has_no_known_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("decentorth.problems.stiefel.pca._LARGEST_OPTIMUM", D - 1)
     problem = pca().problem
-    problem.prepare(collective(5))
+    problem.find_answer(collective(5))
     assert problem.optimum is None
     assert not problem.error_name
 
@@ -179,7 +179,7 @@ def test_samples_that_count_the_same_have_the_answer_of_all_samples_in_one_place
     np.testing.assert_allclose(
         -problem.gradient(x).mean(0), rows.T @ rows @ x[0] / len(rows), rtol=1e-12, atol=1e-12
     )
-    problem.prepare(collective(n))
+    problem.find_answer(collective(n))
     top = np.linalg.eigh(rows.T @ rows)[1][:, -R:]
     assert problem.error(top) < 1e-7
     second = PCA(data[1:2], R, n_agents=n, first_agent=1, n_samples=len(rows))
@@ -197,7 +197,7 @@ def built(n_agents: int = 10, seed: int = 0, **settings: Any) -> Any:
         .problem(n_agents, seed)
         .build(slice(0, n_agents), collective(n_agents))
     )
-    problem.prepare(collective(n_agents))
+    problem.find_answer(collective(n_agents))
     return problem
 
 

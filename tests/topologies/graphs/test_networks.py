@@ -202,6 +202,23 @@ def test_files_that_cannot_be_used_are_refused(
         topologies.graph_from_file(tmp_path / name)
 
 
+def test_conductances_of_an_edge_that_is_named_twice(tmp_path: Path) -> None:
+    """Equal values count once; different ones, also of the two directions, are no conductance."""
+    edges = tmp_path / "lines.csv"
+    edges.write_text("from,to,km\na,b,2\nb,a,2\nb,c,3\n")
+    W = topologies.conductance_weights(topologies.graph_from_file(edges), "km").toarray()
+    np.testing.assert_allclose(W[0, 1], 2 / (5 + 3), rtol=1e-15)
+    edges.write_text("from,to,km\na,b,2\nb,a,4\nb,c,3\n")
+    np.save(tmp_path / "one_way.npy", np.array([[0.0, 2, 1], [4, 0, 1], [1, 1, 0]]))
+    for path, name, where in (
+        (edges, "km", "a - b"),
+        (tmp_path / "one_way.npy", "weight", "0 - 1"),
+    ):
+        graph = topologies.graph_from_file(path)
+        with pytest.raises(ValueError, match=rf"{name} of the edge {where} must .* and "):
+            topologies.conductance_weights(graph, name)
+
+
 def test_pipes_and_devices_are_no_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "graph.gml")
     (tmp_path / "graph.txt").symlink_to("/dev/zero")

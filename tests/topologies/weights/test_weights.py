@@ -46,6 +46,62 @@ def expected_weights(graph: nx.Graph[int], rule: str, self_weight: float) -> np.
     return W + np.diag(1 - W.sum(axis=1))
 
 
+@EXAMPLES
+@given(connected_graphs(), st.integers(0, 2**32 - 1))
+def test_conductances_give_a_mixing_matrix(graph: nx.Graph[int], seed: int) -> None:
+    """Entry by entry; symmetric, doubly stochastic, with a positive diagonal."""
+    draw = np.random.default_rng(seed)
+    for u, v in graph.edges:
+        graph.edges[u, v]["km"] = float(10 ** draw.uniform(-6, 6))
+    W = topologies.conductance_weights(graph, "1/km").toarray()
+    c = np.zeros((len(graph), len(graph)))
+    for u, v, km in graph.edges(data="km"):
+        c[u, v] = c[v, u] = 1 / km
+    d, m = c.sum(axis=1), c.max(axis=1, initial=0)
+    for i, j in graph.edges:
+        assert W[i, j] == pytest.approx(c[i, j] / (max(d[i], d[j]) + max(m[i], m[j])), rel=1e-12)
+    np.testing.assert_array_equal(W, W.T)
+    np.testing.assert_allclose(W.sum(axis=1), 1, atol=1e-14)
+    linked = d > 0
+    assert (W.diagonal()[linked] >= (m / (d + m + ~linked))[linked] - 1e-14).all()
+    assert W.diagonal().min() > 0
+
+
+@EXAMPLES
+@given(connected_graphs(), st.sampled_from([1, 3.0, "0.1", 1e300]))
+def test_equal_conductances_give_metropolis_weights(
+    graph: nx.Graph[int], conductance: float | str
+) -> None:
+    nx.set_edge_attributes(graph, conductance, "capacity")
+    W = topologies.conductance_weights(graph, "capacity")
+    expected = topologies.metropolis_weights(graph)
+    np.testing.assert_array_equal(W.toarray(), expected.toarray())
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0, "0"), (-2.5, "-2.5"), ("far", "'far'"), (np.nan, "nan"), (np.inf, "inf"), (None, "None")],
+)
+@pytest.mark.parametrize("edge_weight", ["km", "1/km"])
+def test_conductances_that_are_no_positive_numbers(
+    value: object, shown: str, edge_weight: str
+) -> None:
+    graph = nx.path_graph(3)
+    nx.set_edge_attributes(graph, 1.0, "km")
+    graph.edges[1, 2]["km"] = value
+    with pytest.raises(ValueError, match=rf"^km of the edge 1 - 2 must be .*, got {shown};"):
+        topologies.conductance_weights(graph, edge_weight)
+
+
+def test_conductances_of_edges_without_the_attribute() -> None:
+    lines = nx.Graph([("Bern", "Thun", {"km": 30}), ("Thun", "Brig", {"len": 60})])
+    graph, _ = topologies.named_graph(lines)
+    with pytest.raises(ValueError, match=r"'km', and Brig - Thun lacks it; the edges have km, len"):
+        topologies.conductance_weights(graph, "km")
+    with pytest.raises(TypeError, match="need a networkx graph"):
+        topologies.conductance_weights(topologies.adjacency(graph), "km")  # type: ignore[arg-type]
+
+
 LOCAL = [name for name in topologies.available_weights() if not name.endswith(("fmmc", "fdla"))]
 
 
@@ -56,11 +112,9 @@ def test_every_rule_gives_a_mixing_matrix_on_every_connected_graph(
     graph: nx.Graph[int], name: str, self_weight: float
 ) -> None:
     n = len(graph)
-    rule = topologies.resolve_weights_name(graph, name)
-    regular = nx.is_regular(graph)
-    if "auto" in name:
-        assert rule == name.replace("auto", "uniform" if regular else "metropolis")
-    if rule.endswith("uniform") and not regular:
+    rule = topologies.resolve_weights_name(name)
+    assert rule == name.replace("auto", "metropolis")
+    if rule.endswith("uniform") and not nx.is_regular(graph):
         with pytest.raises(ValueError, match="use metropolis"):
             topologies.weights_from_name(graph, name, self_weight)
         return
@@ -120,9 +174,7 @@ def test_rules_that_cannot_be_meant_are_refused() -> None:
         match=r"unknown weights 'metropolix'; did you mean 'metropolis'.*lazy-max-degree",
     ):
         topologies.weights_from_name(topologies.ring(4), "metropolix")
-    assert (
-        topologies.resolve_weights_name(topologies.path(4), "Lazy_Max_Degree") == "lazy-max-degree"
-    )
+    assert topologies.resolve_weights_name("Lazy_Max_Degree") == "lazy-max-degree"
 
 
 @pytest.mark.slow

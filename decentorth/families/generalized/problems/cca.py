@@ -31,7 +31,8 @@ from decentorth.numerics.ordered_sums import sums
 from decentorth.numerics.threads import one_thread
 from decentorth.problems.base import AgentProblem, Loadable, Selection, held, selected
 from decentorth.problems.common.checks import AgentArrays, samples
-from decentorth.problems.common.pooled import HERE, Fold, here, root_inverse
+from decentorth.problems.common.moments import packed, unpacked
+from decentorth.problems.common.pooled import HERE, root_inverse
 from decentorth.problems.common.rows import Runs
 from decentorth.problems.stiefel.pca import subspace_distance
 from decentorth.protocols import Array, Collective, Index
@@ -139,15 +140,15 @@ class CCA(AgentProblem[Any], Loadable):
                 )
         self.bases: list[Array] = []
         self._names = names or {"A": range(rows[0][0].shape[1]), "B": range(rows[0][1].shape[1])}
-        self._build(rows, rank, ridge, n_agents or len(rows), first_agent, pool.fold)
+        self._build(rows, rank, ridge, n_agents or len(rows), first_agent, pool)
 
     def _build(
-        self, rows: Pairs, rank: int, ridge: float, n: int, first_agent: int, fold: Fold
+        self, rows: Pairs, rank: int, ridge: float, n: int, first_agent: int, pool: Collective
     ) -> None:
         self._rows, self.ridge = rows, ridge
         self._widths = n1, n2 = rows[0][0].shape[1], rows[0][1].shape[1]
         self.n_samples: Index = np.array([len(a) for a, _ in rows], dtype=np.int64)
-        total, first, second = fold(3, self._add_sizes).tolist()
+        total, first, second = pool.each(3, self._sizes()).tolist()
         columns = self._ridge_columns
         self.ridges = (ridge * first / (total * columns[0]), ridge * second / (total * columns[1]))
         self._weight = n / total
@@ -163,16 +164,18 @@ class CCA(AgentProblem[Any], Loadable):
                 views = zip(self._rows[0], self.ridges, strict=True)
                 covariances = [SampleCovariance(view, r) for view, r in views]
             else:
-                moments = fold(n1 * n1 + n1 * n2 + n2 * n2, self._add_moments) / n
-                c11, c12, c22 = np.split(moments, (n1 * n1, n1 * (n1 + n2)))
-                covariances = [c11.reshape(n1, n1), c22.reshape(n2, n2)]
+                first = n1 * (n1 + 1) // 2
+                cross = first + n1 * n2
+                moments = pool.each(cross + n2 * (n2 + 1) // 2, self._covariances()) / n
+                c11, c12, c22 = np.split(moments, (first, cross))
+                covariances = [unpacked(c11, n1), unpacked(c22, n2)]
                 for c, r in zip(covariances, self.ridges, strict=True):
                     plus(c[None], r)
                 if max(n1, n2) <= _LARGEST_FORMED:
                     self._pooled = (covariances[0], c12.reshape(n1, n2), covariances[1])
                     if ridge == 0.0 and not self.bases and any(map(suspect, covariances)):
-                        rows = self._in_bases(rank, int(total), fold)
-                        return self._build(rows, rank, ridge, n, first_agent, fold)
+                        rows = self._in_bases(rank, int(total), pool)
+                        return self._build(rows, rank, ridge, n, first_agent, pool)
             constraint = Product(*[GeneralizedStiefel(c, rank) for c in covariances])
         self.error_name = "" if self._pooled is None else "correlation_gap"
         super().__init__(*held(rows, n, first_agent), constraint)
@@ -182,10 +185,10 @@ class CCA(AgentProblem[Any], Loadable):
         """The numbers of columns over which ridges are shares of the mean eigenvalues."""
         return self._widths
 
-    def _in_bases(self, rank: int, count: int, fold: Fold) -> Pairs:
+    def _in_bases(self, rank: int, count: int, pool: Collective) -> Pairs:
         """The views of each agent in bases of the column spaces; sets ``bases``."""
         views = zip(zip(*self._rows, strict=True), self._names.items(), strict=True)
-        self.bases = [column_basis(view, count, fold, *name) for view, name in views]
+        self.bases = [column_basis(view, count, pool.fold, *name) for view, name in views]
         most = min(basis.shape[1] for basis in self.bases)
         if rank > most:
             raise ValueError(
@@ -213,18 +216,19 @@ class CCA(AgentProblem[Any], Loadable):
                 Samples(*arrays, self._weight) if len(arrays) == 2 else SecondMoments(*arrays),
             )
 
-    def _add_sizes(self, total: Array) -> None:
-        """Add N_i, ||A_i||_F^2 and ||B_i||_F^2 of each agent to ``total``, in agent order; without
-        a ridge only N_i are needed."""
+    def _sizes(self) -> Iterator[Array]:
+        """N_i, ||A_i||_F^2 and ||B_i||_F^2 of each agent; without a ridge only N_i are needed."""
         for a, b in self._rows:
-            squares = [sums((view * view)[None])[0] for view in (a, b)] if self.ridge else [0, 0]
-            total += (len(a), *squares)
+            squares = [0.0, 0.0]
+            if self.ridge:
+                squares = [sums((view * view)[None])[0] for view in (a, b)]
+            yield np.array([len(a), *squares])
 
-    def _add_moments(self, total: Array) -> None:
-        """Add C11_i, C12_i and C22_i of each agent, flattened, to ``total``, in agent order."""
+    def _covariances(self) -> Iterator[Array]:
+        """The triangle of C11_i, C12_i and the triangle of C22_i of each agent, flattened."""
         for _, form in self._runs():
-            for moments in form.moments():
-                total += np.concatenate([c.reshape(-1) for c in moments])
+            for c11, c12, c22 in form.moments():
+                yield np.concatenate((packed(c11[None])[0], c12.reshape(-1), packed(c22[None])[0]))
 
     @cached_property
     def whitened(self) -> Whitened | None:
@@ -331,8 +335,29 @@ class CCA(AgentProblem[Any], Loadable):
         pooled = object.__new__(CCA)
         pooled.bases, pooled._names = self.bases, self._names
         first, second = (np.concatenate(views) for views in zip(*self._rows, strict=True))
-        pooled._build([(first, second)], self.shape[1], self.ridge, 1, 0, here)
+        pooled._build([(first, second)], self.shape[1], self.ridge, 1, 0, HERE)
         return pooled
+
+    n_moments = 0
+
+    def agent_moments(self) -> Array:
+        """``(n_local, 0)``: all agents know C11, C12 and C22."""
+        self._moments()
+        return np.empty((self.n_local, 0))
+
+    def from_moments(self, sums: Array) -> CCA:
+        """The mean of all agents' objectives as the problem of one agent."""
+        alone = self._copied()
+        alone.n_agents, alone.agents, alone._blocks = 1, slice(0, 1), None
+        c11, c12, c22 = [c.copy() for c in self._moments()]
+        for c, r in zip((c11, c22), self.ridges, strict=True):
+            plus(c[None], -r)
+        alone._forms = Runs([(c11, c12, c22)])
+        return alone
+
+    def answer(self) -> Array:
+        """The leading canonical directions of a single agent's views, stacked by rows."""
+        return np.concatenate([basis[:, : self.shape[1]] for basis in self.optimum[1:]])
 
     @cached_property
     def optimum(self) -> Canonical:

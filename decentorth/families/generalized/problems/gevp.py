@@ -35,7 +35,8 @@ from decentorth.problems.base import (
     stream,
 )
 from decentorth.problems.common.division import Sourced
-from decentorth.problems.common.pooled import HERE, total
+from decentorth.problems.common.moments import packed, unpacked
+from decentorth.problems.common.pooled import HERE, symmetric_total
 from decentorth.problems.stiefel.pca import subspace_distance
 from decentorth.protocols import Array, Collective
 from decentorth.settings import Condition, Count
@@ -171,14 +172,34 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         pooled._operators = [symmetric("A", mean / self.n_agents)]
         return pooled
 
-    def prepare(self, collective: Collective) -> None:
+    @property
+    def n_moments(self) -> int:
+        """The numbers of each agent in `agent_moments`."""
+        n, _ = self.shape
+        return n * (n + 1) // 2
+
+    def agent_moments(self) -> Array:
+        """``(n_local, k)``: the triangle of A_i; all agents know B."""
+        return np.concatenate([packed(formed(A)[None]) for A in self._operators])
+
+    def from_moments(self, sums: Array) -> GEVP:
+        """The pencil of the mean A and of B as the problem of one agent."""
+        n, p = self.shape
+        return GEVP(unpacked(sums / self.n_agents, n), formed(self.constraint.operator), p)
+
+    def answer(self) -> Array:
+        """The leading eigenvectors of a single agent's pencil, ``(n, p)``."""
+        A, B = formed(self._operators[0]), formed(self.constraint.operator)
+        return eigenspace(A, B, self.shape[1])[1]
+
+    def find_answer(self, collective: Collective) -> None:
         """Compute the answer for the mean of the A_i, summed in agent order; orders above 3000 are
         left out."""
         n, p = self.constraint.shape
         if n > _LARGEST_OPTIMUM:
             return
-        whole = total(self._operators, n * n, lambda A: formed(A).reshape(-1), collective.fold)
-        mean, B = whole.reshape(n, n) / self.n_agents, formed(self.constraint.operator)
+        mean = symmetric_total(self._operators, n, formed, collective) / self.n_agents
+        B = formed(self.constraint.operator)
         values, vectors = eigenspace(mean, B, p)
         root = np.ascontiguousarray(np.linalg.cholesky(B).T)
         self._answer = (root, root @ vectors)
@@ -189,7 +210,7 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         """The least ||B^{1/2} (x - v R)||_F over orthogonal R, v the answer
         (`pca.subspace_distance`); NaN if x is not finite."""
         if self._answer is None:
-            raise ValueError("the optimum is not known: prepare() computes it up to order 3000")
+            raise ValueError("the optimum is not known: find_answer() computes it up to order 3000")
         root, basis = self._answer
         if not np.isfinite(sums(xhat[None])[0]):
             return np.nan
@@ -257,8 +278,7 @@ class PooledGEVP(GEVP, Loadable):
                     )
         agents = n_agents or len(self._parts)
         with one_thread():  # the bits of products depend on the number of BLAS threads
-            whole = total(self._parts, order**2, lambda one: formed(one).reshape(-1), pool.fold)
-        B = whole.reshape(order, order) / agents
+            B = symmetric_total(self._parts, order, formed, pool) / agents
         self._build(agents, first_agent, GeneralizedStiefel(B, rank))
 
     def _take(self, local: Selection) -> None:

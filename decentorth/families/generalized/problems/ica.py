@@ -212,7 +212,7 @@ class ICA(LogCosh[Stiefel], Loadable):
             weight, z = item
             return (weight * (z * (z * z).sum(axis=1)[:, None]).T @ z).reshape(-1)
 
-        moments = total(self._weighted(), n * n, fourth, collective.fold)
+        moments = total(self._weighted(), n * n, fourth, collective)
         _, vectors = np.linalg.eigh(moments.reshape(n, n))
         self.basis = np.ascontiguousarray(vectors[:, ::-1])
         self.signs = kinds(switching(self.moments(self.basis, collective)))
@@ -225,7 +225,7 @@ class ICA(LogCosh[Stiefel], Loadable):
             weight, z = item
             return weight * len(z) * np.append(moments(z @ x), 1.0)
 
-        found = total(self._weighted(), 3 * len(x) + 1, weighted, collective.fold)
+        found = total(self._weighted(), 3 * len(x) + 1, weighted, collective)
         return (found[:-1] / found[-1]).reshape(3, -1)
 
     def _weighted(self) -> Iterator[tuple[float, Array]]:

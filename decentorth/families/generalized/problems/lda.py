@@ -22,10 +22,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decentorth.numerics.ordered_sums import sums
 from decentorth.numerics.threads import one_thread
 from decentorth.problems.base import Deferred, Outline, on_each_rank
 from decentorth.problems.common.division import Divided, Division, SampleFile, placed
-from decentorth.problems.common.pooled import HERE, Units, Wanted, in_units, total
+from decentorth.problems.common.pooled import (
+    HERE,
+    Units,
+    Wanted,
+    in_units,
+    symmetric_total,
+    total,
+)
+from decentorth.problems.features.own_files import among, check_alike, features_of
 from decentorth.problems.features.split import (
     Among,
     SplitGEVP,
@@ -92,7 +101,7 @@ def class_means(
 
     with one_thread():  # the bits of products depend on the number of BLAS threads
         pairs = zip(samples, numbers, strict=True)
-        found = total(pairs, k * (d + 1), sums_of, collective.fold).reshape(k, d + 1)
+        found = total(pairs, k * (d + 1), sums_of, collective).reshape(k, d + 1)
     return found[:, 0].copy(), found[:, 1:] / found[:, :1]
 
 
@@ -117,10 +126,10 @@ def agent_scatters(
         apart = [away[own] for own in numbers]
         around = [a - means[own] for a, own in zip(samples, numbers, strict=True)]
         between, within = [[weight * (a.T @ a) for a in part] for part in (apart, around)]
-    trace = float(total(within, 1, np.trace, collective.fold)[0]) / n_agents
-    for own in within:
-        own[np.diag_indices(d)] += ridge * trace / d
-    pooled = total(within, d * d, np.ravel, collective.fold).reshape(d, d) / n_agents
+    pooled = symmetric_total(within, d, np.asarray, collective) / n_agents
+    added = ridge * np.trace(pooled) / d
+    for own in (*within, pooled):
+        own[np.diag_indices(d)] += added
     check_within(pooled, np.abs(means).max(-2))
     return between, within
 
@@ -186,8 +195,7 @@ class LDASettings(Divided):
 
             def build(agents: slice, collective: Collective) -> PooledGEVP:
                 (samples,) = source.read(agents, collective)
-                # far from 0 class means would lose digits
-                samples, _ = in_units(samples, collective, Wanted(center=True))
+                samples = self._about_zero(samples, collective)
                 classes, known = self._agreed(source, agents, collective)
                 with collective.together():
                     rank = self._directions(len(known))
@@ -200,6 +208,7 @@ class LDASettings(Divided):
 
             def stand_in(rows: list[Array], agents: slice, collective: Collective) -> PooledGEVP:
                 rank = self.rank or len(self._agreed(source, agents, collective)[1]) - 1
+                rows = self._about_zero(rows, collective)
                 pair = [a.T @ a for a in rows], [np.eye(a.shape[1]) for a in rows]
                 return PooledGEVP(*pair, rank, **placed(n_agents, agents, collective))
 
@@ -213,7 +222,7 @@ class LDASettings(Divided):
             return GEVP(rows[0].T @ rows[0], np.eye(rows[0].shape[1]), self._loaded_rank())
 
         def whole() -> Outline:
-            m, n, beside = self._file().extent()
+            m, n, beside = self._file().extent()[:3]
             return Outline([m], n, more=lambda own: 2 * n * n, made=one, beside=beside)
 
         return on_each_rank(1, lambda agents: self._made(), whole)
@@ -230,6 +239,13 @@ class LDASettings(Divided):
         classes = agreed(written, collective.everyone)
         return classes, _known(classes, collective)
 
+    def _about_zero(self, samples: list[Array], collective: Collective) -> list[Array]:
+        """The samples minus their mean, far from 0 of which class means would lose digits; scaled
+        samples have none."""
+        if self.wanted.scale:
+            return samples
+        return in_units(samples, collective, Wanted(center=True))[0]
+
     def _classes(self, source: Division, agents: slice) -> list[Classes]:
         """The classes of the samples of each agent in ``agents``; those of sites as they are
         written."""
@@ -241,8 +257,10 @@ class LDASettings(Divided):
         return [self._labels(self._file(file), True) for file in source.files[0][agents]]
 
     def features(self, n_agents: int, seed: int) -> Deferred:
-        """The problem of agents that hold features, consecutive columns, of all samples; each rank
-        reads all data."""
+        """The problem of agents that hold features of all samples: those of their own files, each
+        with the labels, or consecutive columns of one file, which each rank reads whole."""
+        if (files := self._features_of_sites(n_agents, seed)) is not None:
+            return self._own_features(files)
 
         def build() -> SplitGEVP:
             samples, classes, rank, units = self._loaded()
@@ -254,17 +272,41 @@ class LDASettings(Divided):
             return problem
 
         def numbers() -> int:
-            m, n, _ = self._file().extent()
+            m, n = self._file().extent()[:2]
             return int(m * n)
 
         def made(agents: slice) -> SplitGEVP:
-            m, n, _ = self._file().extent()
+            m, n = self._file().extent()[:2]
             among, rank = Among.evenly(agents, n_agents, n), self._loaded_rank()
             between, within = (random_features(k, among, agents) for k in (rank + 1, m))
             problem = SplitGEVP(between, within, rank, 1.0, among=among)
             return problem.with_units(self.no_units(n))
 
         return split_features(n_agents, build, numbers, made)
+
+    def _own_features(self, files: Division) -> Deferred:
+        """The problem of sites with features in files of their own."""
+        if self.labels is not None or self.label_column is None:
+            raise ValueError(
+                "with features in a file for each site every file needs the labels of its rows: "
+                "give label_column='NAME', and no labels"
+            )
+
+        def build(agents: slice, collective: Collective) -> SplitGEVP:
+            found = features_of(files, agents, collective, self.key)
+            place = among(agents, [(len(a[0]),) for a in found.samples], collective)
+            check_alike("labels", [str(own.tolist()) for own in found.labels], files, collective)
+            with collective.together():
+                samples, classes = found.in_units(self.wanted), found.labels[0]
+                rank = self._directions(len(np.unique(classes)))
+                pairs = [scatter_factors(own, classes) for own in samples]
+            away, around = (list(part) for part in zip(*pairs, strict=True))
+            squares = [[float(sums((one * one)[None])[0]), one.shape[1]] for one in around]
+            trace, features = collective.column_sums(np.array(squares)).tolist()
+            with collective.together():
+                return SplitGEVP(away, around, rank, self.ridge * trace / features, among=place)
+
+        return Deferred(files.n_agents, build, sites=files.sites, private=True)
 
     def _file(self, file: str | None = None) -> Any:
         return Division([file or self.data], self, 1, 0).views[0]
@@ -279,8 +321,7 @@ class LDASettings(Divided):
         classes = self._labels(source)
         rank = self._directions(len(np.unique(classes)))
         every = [source.rows(np.arange(source.shape[0]))]
-        (names,) = Division([self.data], self, 1, 0).names
-        (samples,), units = in_units(every, HERE, self.wanted, names)
+        (samples,), units = in_units(every, HERE, self.wanted, source.names)
         return samples, classes, rank, units
 
     def _labels(self, source: Any, written: bool = False) -> Classes:

@@ -105,9 +105,9 @@ class MAXVAR(PooledGEVP):
             rows, ends = self._in_bases(rows, ends, names or range(d), pool)
             d = ends[-1]
         self._ends = ends[:-1]
-        weight = (n_agents or len(rows)) / number_of_rows(rows, pool)
         with one_thread():  # the bits of products depend on the number of BLAS threads
-            variances = np.split(mean_squares(rows, pool), self._ends)
+            count, squares = mean_squares(rows, pool)
+            weight, variances = (n_agents or len(rows)) / count, np.split(squares, self._ends)
             each = [ridge * sums(own[None])[0] / len(own) for own in variances]
             ridges = np.repeat(each, [len(own) for own in variances])
             view = np.searchsorted(ends, np.arange(d), side="right")

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from decentorth.problems.base import AgentProblem, Outline
-from decentorth.problems.common.checks import AgentArrays, samples
+from decentorth.problems.common.checks import SparseOrArrays, samples
 from decentorth.problems.common.division import Centred, OneView, Part, SampleFile
 from decentorth.problems.common.pooled import normalized
 from decentorth.problems.common.rows import AbsoluteLosses
@@ -31,6 +31,7 @@ class L1PCA(AbsoluteLosses):
     ----------
     A
         List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled.
+        Sparse matrices of SciPy stay sparse.
     rank
         The number r of components.
 
@@ -47,9 +48,9 @@ class L1PCA(AbsoluteLosses):
     """
 
     def __init__(
-        self, A: AgentArrays, rank: int, *, n_agents: int | None = None, first_agent: int = 0
+        self, A: SparseOrArrays, rank: int, *, n_agents: int | None = None, first_agent: int = 0
     ):
-        rows, d = samples("A", A, first_agent)
+        rows, d = samples("A", A, first_agent, sparse=True)
         weights = [-1.0 / len(a) for a in rows]
         super().__init__(rows, weights, Stiefel(d, rank), n_agents, first_agent)
 
@@ -74,6 +75,8 @@ class L1PCASettings(OneView, Centred):
     >>> bool(objective[-1] < objective[0])
     True
     """
+
+    keeps_sparse = True
 
     data: SampleFile = "digits"
     rank: Count = 5

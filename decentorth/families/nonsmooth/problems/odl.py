@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from decentorth.problems.base import Deferred, Loadable, Outline, stream
-from decentorth.problems.common.checks import AgentArrays, samples
+from decentorth.problems.common.checks import SparseOrArrays, samples
 from decentorth.problems.common.division import (
     DIVIDED,
     Generated,
@@ -48,7 +48,8 @@ class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
     Parameters
     ----------
     A
-        List or stack of samples ``(m_i, n)``, one matrix per agent, used unchanged.
+        List or stack of samples ``(m_i, n)``, one matrix per agent, used unchanged. Sparse matrices
+        of SciPy stay sparse.
     dictionary
         ``(n, n)``: the orthogonal dictionary, if it is known; then the error is
         ``dictionary_error``.
@@ -67,15 +68,17 @@ class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
     True
     """
 
+    _keeps_sparse = True
+
     def __init__(
         self,
-        A: AgentArrays,
+        A: SparseOrArrays,
         *,
         dictionary: Array | None = None,
         n_agents: int | None = None,
         first_agent: int = 0,
     ):
-        rows, n = samples("A", A, first_agent)
+        rows, n = samples("A", A, first_agent, sparse=True)
         if dictionary is not None and dictionary.shape != (n, n):
             raise ValueError(f"dictionary must have shape ({n}, {n}), got {dictionary.shape}")
         super().__init__(rows, [1.0] * len(rows), Stiefel(n, n), n_agents, first_agent)
@@ -148,6 +151,8 @@ class ODLSettings(OneView):
     >>> bool(objective[-1] < objective[0])
     True
     """
+
+    keeps_sparse = True
 
     dimension: Count = 60
     samples: Count = 4648

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from decentorth.problems.base import Outline
-from decentorth.problems.common.checks import AgentArrays, samples
+from decentorth.problems.common.checks import Rows, SparseOrArrays, samples
 from decentorth.problems.common.division import Part
+from decentorth.problems.common.sparse_rows import SparseRows, beside
 from decentorth.problems.common.with_term import LiftedLosses, Term, WithTerm
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
@@ -62,6 +63,12 @@ class _Residuals(LiftedLosses):
         return np.sqrt(np.maximum(squares[..., -1] - squares[..., :-1].sum(-1), 0.0))
 
 
+def _with_length(a: Rows) -> Rows:
+    """The samples, each with its length as a further entry."""
+    squares = a.row_squares() if isinstance(a, SparseRows) else (a * a).sum(1)
+    return beside(a, np.sqrt(squares)[:, None])
+
+
 class RobustPCA(WithTerm):
     """f_i(x) = (1/m_i) sum_j phi(||a_j - x x^T a_j||) + mu h(x) over St(d, rank), phi Huber's
     function.
@@ -70,6 +77,7 @@ class RobustPCA(WithTerm):
     ----------
     A
         List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled.
+        Sparse matrices of SciPy stay sparse.
     rank
         The number r of components.
     delta
@@ -94,7 +102,7 @@ class RobustPCA(WithTerm):
 
     def __init__(
         self,
-        A: AgentArrays,
+        A: SparseOrArrays,
         rank: int,
         delta: float,
         mu: float = 0.0,
@@ -103,8 +111,8 @@ class RobustPCA(WithTerm):
         n_agents: int | None = None,
         first_agent: int = 0,
     ) -> None:
-        rows, d = samples("A", A, first_agent)
-        lifted = [np.column_stack((a, np.sqrt((a * a).sum(1)))) for a in rows]
+        rows, d = samples("A", A, first_agent, sparse=True)
+        lifted = [_with_length(a) for a in rows]
         weights = [1.0 / len(a) for a in rows]
         smooth = _Residuals(lifted, weights, Stiefel(d, rank), n_agents, first_agent)
         smooth.delta = check("delta", Positive, delta)

@@ -18,18 +18,20 @@ out.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from decentorth.data import partition
 from decentorth.problems.base import Deferred, Loadable, Outline, stream
-from decentorth.problems.common.checks import AgentArrays, agent_weights, samples
+from decentorth.problems.common.checks import SparseOrArrays, agent_weights, samples
 from decentorth.problems.common.division import OneView, Part, SampleFile, even_counts
 from decentorth.problems.common.once import Once
-from decentorth.problems.common.pooled import with_spectrum
+from decentorth.problems.common.pooled import symmetric_total, with_spectrum
 from decentorth.problems.common.rows import RowLosses
+from decentorth.problems.common.sparse_rows import SparseRows
 from decentorth.protocols import Array, Collective, Index, SubgradientSettings
 from decentorth.sets import Stiefel
 from decentorth.settings import Count, Range, check
@@ -86,12 +88,13 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
     """
 
     nonsmooth = True
+    _keeps_sparse = True
     moments: Array | None
     """``(n, n)``: sum_i w_i A_i^T A_i / m_i over all agents, once `prepare` has added them up."""
 
     def __init__(
         self,
-        A: AgentArrays,
+        A: SparseOrArrays,
         rank: int,
         *,
         subspace: Array | None = None,
@@ -99,7 +102,7 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
         n_agents: int | None = None,
         first_agent: int = 0,
     ):
-        rows, n = samples("A", A, first_agent)
+        rows, n = samples("A", A, first_agent, sparse=True)
         if not 1 <= check("rank", int, rank) < n:
             raise ValueError(
                 f"rank, the dimension of the subspace, must be from 1 to {n - 1} for samples of "
@@ -146,7 +149,7 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
         cache = np.zeros((len(x), p + 2, self._width))
         xt = x.swapaxes(-1, -2)
         for local, (a,) in self._rows:
-            own = cache[local, :, : a.shape[1]]
+            own = cache[local, :, : a.shape[-2]]
             own[:, :p] = xt[local] @ a.swapaxes(-1, -2)
             own[:, p] = own[:, p + 1] = (own[:, :p] * own[:, :p]).sum(1)
         return cache
@@ -157,7 +160,7 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
         p = x.shape[-1]
         points = np.ascontiguousarray(x.take(columns, -1).swapaxes(-1, -2))
         for local, (a,) in self._rows:
-            own = cache[local, :, : a.shape[1]]
+            own = cache[local, :, : a.shape[-2]]
             new = points[local] @ a.swapaxes(-1, -2)
             change = own.take(columns, 1)
             own[:, columns] = new
@@ -175,10 +178,10 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
         p = x.shape[-1]
         out = np.empty((len(x), len(columns), x.shape[1]))
         for local, (a,) in self._rows:
-            own = cache[local, :, : a.shape[1]]
+            own = cache[local, :, : a.shape[-2]]
             products = own.take(columns, 1)
             products *= _inverse_root(own[:, p])[:, None]
-            np.matmul(products, a, out=out[local])
+            out[local] = products @ a
         out *= self._weights[:, None, None]
         return np.ascontiguousarray(out.swapaxes(-1, -2))
 
@@ -204,12 +207,13 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
         """Compute the second moments of all agents, sum_i w_i A_i^T A_i / m_i, for the start."""
         n = self.shape[0]
 
-        def add(total: Array) -> None:
+        def each() -> Iterator[Array]:
             for local, (stack,) in self._rows:
-                for a, weight in zip(stack, self._weights[local], strict=True):
-                    total += (weight * (a.T @ a)).reshape(-1)
+                tables = [stack] if isinstance(stack, SparseRows) else stack
+                for a, weight in zip(tables, self._weights[local], strict=True):
+                    yield weight * (a.T @ a)
 
-        self.moments = collective.fold(n * n, add).reshape(n, n)
+        self.moments = symmetric_total(each(), n, np.asarray, collective)
         self._width = int(collective.max(float(self._width)))
 
     def start(self, seed: int) -> Array:
@@ -265,6 +269,8 @@ class RSRSettings(OneView):
     >>> bool(objective[-1] < objective[0])
     True
     """
+
+    keeps_sparse = True
 
     dimension: Count = 100
     rank: Count = 10
@@ -351,6 +357,7 @@ class RSRSettings(OneView):
         return Deferred(n_agents, build, outline)
 
 
-def on_sphere(a: Array) -> Array:
+def on_sphere(a: Any) -> Any:
     """The rows of ``(m, n)`` divided by their norms; rows of zeros stay zero."""
-    return a * _inverse_root((a * a).sum(-1))[:, None]
+    squares = a.row_squares() if isinstance(a, SparseRows) else (a * a).sum(-1)
+    return a * _inverse_root(squares)[:, None]

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from decentorth.families.generalized.problems.cca_settings import TwoViews, View
-from decentorth.problems.common.checks import AgentArrays, samples
+from decentorth.problems.common.checks import SparseOrArrays, samples
 from decentorth.problems.common.division import DataPlace, PooledPlace
+from decentorth.problems.common.sparse_rows import beside
 from decentorth.problems.common.with_term import LiftedLosses, Term, WithTerm
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
@@ -90,8 +91,8 @@ class SparseCCA(WithTerm):
 
     def __init__(
         self,
-        A: AgentArrays,
-        B: AgentArrays,
+        A: SparseOrArrays,
+        B: SparseOrArrays,
         rank: int,
         mu: float,
         *,
@@ -99,10 +100,11 @@ class SparseCCA(WithTerm):
         n_agents: int | None = None,
         first_agent: int = 0,
     ) -> None:
-        (left, p), (right, q) = samples("A", A, first_agent), samples("B", B, first_agent)
+        left, p = samples("A", A, first_agent, sparse=True)
+        right, q = samples("B", B, first_agent, sparse=True)
         if [len(a) for a in left] != [len(b) for b in right]:
             raise ValueError("A and B must have equally many samples of each agent, row for row")
-        both = [np.concatenate(pair, axis=1) for pair in zip(left, right, strict=True)]
+        both = [beside(*pair) for pair in zip(left, right, strict=True)]
         weights = [1.0 / len(a) for a in both]
         smooth = _Covariances(both, weights, Stiefel(p + q, rank), n_agents, first_agent)
         smooth.first = p

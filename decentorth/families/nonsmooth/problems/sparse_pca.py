@@ -21,7 +21,7 @@ from typing import cast
 import numpy as np
 
 from decentorth.problems.base import AgentProblem, Outline, SeparateColumns
-from decentorth.problems.common.checks import AgentArrays, samples
+from decentorth.problems.common.checks import SparseOrArrays, samples
 from decentorth.problems.common.division import Part
 from decentorth.problems.common.squares import SquaresProblem, gram_numbers
 from decentorth.problems.common.with_term import Term, WithTerm
@@ -39,6 +39,7 @@ class SparsePCA(WithTerm, SeparateColumns):
     ----------
     A
         List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled.
+        Sparse matrices of SciPy stay sparse.
     rank
         The number r of components.
     mu
@@ -63,7 +64,7 @@ class SparsePCA(WithTerm, SeparateColumns):
 
     def __init__(
         self,
-        A: AgentArrays,
+        A: SparseOrArrays,
         rank: int,
         mu: float,
         *,
@@ -71,7 +72,7 @@ class SparsePCA(WithTerm, SeparateColumns):
         n_agents: int | None = None,
         first_agent: int = 0,
     ) -> None:
-        rows, d = samples("A", A, first_agent)
+        rows, d = samples("A", A, first_agent, sparse=True)
         weights = np.array([-0.5 / len(a) for a in rows])
         smooth = SquaresProblem(rows, None, weights, Stiefel(d, rank), n_agents, first_agent)
         super().__init__(smooth, mu, term=term)
