@@ -57,7 +57,7 @@ class Setup(Place, Generic[P]):
         default random from the seed.
     comm
         None: this process alone, or all ranks when started under ``mpirun`` with more than one;
-        ``"serial"``; or an mpi4py communicator.
+        ``"serial"``; or a communicator, as of `connect`.
     channel
         What goes wrong with messages, simulated: ``"loss:p=0.1"``, or ``Channel("loss:p=0.1",
         "topk:share=0.1", repair=False)``.

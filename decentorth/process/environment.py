@@ -73,12 +73,24 @@ def check_alone(ranks: int = 1, environ: Mapping[str, str] = os.environ) -> None
         return
     started = [name for name, task in _TASKS.items() if task in environ]
     tasks, variable = _number(environ, started, 1)
+    if tasks > ranks and variable == "WORLD_SIZE":
+        raise RuntimeError(
+            f"WORLD_SIZE says that {tasks} tasks were started, as by torchrun: give comm='torch', "
+            "or call decentorth.connect('torch') first, and they run together by "
+            "torch.distributed; for separate runs give comm='serial', or unset WORLD_SIZE"
+        )
     if tasks > ranks:
         raise RuntimeError(
             f"{variable} says that {tasks} tasks were started, but by MPI each of them is alone: "
             f"start with {sys.prefix}/bin/mpirun -n {tasks}, or with srun --mpi=pmi2; for separate "
             f"runs give comm='serial', or unset {variable}"
         )
+
+
+def torchrun(environ: Mapping[str, str] = os.environ) -> bool:
+    """True if torchrun started this process and others, and no launcher of MPI."""
+    several = "TORCHELASTIC_RUN_ID" in environ and _number(environ, ["WORLD_SIZE"], 1)[0] > 1
+    return several and not expected_ranks(environ)[1]
 
 
 def check_pmix(library: str, environ: Mapping[str, str] = os.environ) -> None:
@@ -137,4 +149,7 @@ def started_by_launcher() -> bool:
 
 def rank(environ: Mapping[str, str] = os.environ) -> int:
     """The rank of this process, before any MPI library is loaded (0 without a launcher)."""
-    return _number(environ, _RANKS, 0)[0]
+    names = _RANKS
+    if torchrun(environ):
+        names = ("RANK",)
+    return _number(environ, names, 0)[0]

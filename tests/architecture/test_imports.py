@@ -95,6 +95,9 @@ LAYERS = {
         "network",
         "nats cryptography",
     ),
+    "torch": Layer(
+        ("decentorth.network.transport.torch_group",), "protocols network", "numpy torch"
+    ),
     "running": Layer(
         ("decentorth.running", "decentorth.stopping"),
         "process protocols settings display text numerics version",
@@ -118,6 +121,11 @@ LAYERS = {
         ("decentorth.estimators",),
         "api registry running network problems data sets protocols numerics generalized nonsmooth",
         "numpy scipy sklearn",
+    ),
+    "training": Layer(
+        ("decentorth.training",),
+        "algorithms sets numerics topologies",
+        "numpy torch",
     ),
     "theory": Layer(
         ("decentorth.lab.theory",),
@@ -161,6 +169,7 @@ ABOVE = (
     "api",
     "registry",
     "estimators",
+    "training",
     "compare",
     "commands",
     "laboratory",
@@ -173,6 +182,10 @@ LAZY = {
         "decentorth.network.transport.communicator",
         "mpi",
     ): "only a run that asks for ranks loads an MPI library",
+    (
+        "decentorth.network.transport.communicator",
+        "torch",
+    ): "only a run that asks for processes of torchrun loads PyTorch",
 }
 """Exceptions (module, layer), each inside a function, with the reason."""
 
@@ -323,6 +336,20 @@ def test_only_the_transport_speaks_mpi() -> None:
         if name.split(".")[0] == "mpi4py"
     }
     assert speakers == {"decentorth.network.transport.mpi", "decentorth.network.transport.ulfm"}
+
+
+def test_only_arrays_transport_and_training_know_torch() -> None:
+    """Besides problems, which differentiate with it, inside functions."""
+    speakers = {
+        source.name
+        for source in modules()
+        for place, name in imports(source, NAMES)
+        if name.split(".")[0] == "torch" and not place
+    }
+    assert {name for name in speakers if not name.startswith("decentorth.training")} == {
+        "decentorth.network.transport.torch_group",
+        "decentorth.numerics.torch_arrays",
+    }
 
 
 @pytest.mark.parametrize(

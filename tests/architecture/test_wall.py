@@ -1,5 +1,5 @@
-"""The core works alone: a copy without families, laboratory and estimators lists its methods and
-runs the published experiment."""
+"""The core works alone: a copy without families, laboratory, estimators and training lists its
+methods and runs the published experiment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.architecture.test_imports import NAMES, imports
 from tests.support.mpi import run_ranks
 from tests.support.source import ROOT, modules
 
-BEHIND_THE_WALL = ("families", "lab", "estimators")
+BEHIND_THE_WALL = ("families", "lab", "estimators", "training")
 
 
 @pytest.fixture(scope="module")

@@ -73,8 +73,9 @@ def serve(
         if HELP & set(words):
             return show_help(form, words, root)
         try:
-            communicator = connect()
-        except RuntimeError as error:
+            # under torchrun a command has one meaning, as it has under mpirun
+            communicator = connect("torch" if _mpienv.torchrun() else None)
+        except (ImportError, RuntimeError) as error:
             raise InputError(str(error)) from None
         return work(words, communicator)
 

@@ -23,7 +23,7 @@ from ...settings import Range, Settings, settings
 from .findings import Finding, text, works
 from .host import host_findings, one_process
 from .launcher import OWN, belong_together, job_findings, library, library_finding
-from .ranks import rank_findings
+from .ranks import rank_findings, torch_findings
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,9 @@ def _examined(words: Sequence[str]) -> int:
     started, command = asked.ranks, "python -m decentorth.run"
     if variable:
         started = ranks
-    if started:
+    if started and _mpienv.torchrun():
+        command = "torchrun --nproc-per-node N -m decentorth.run"
+    elif started:
         command = f"mpirun -n {started} {command}"
     found: dict[str, Finding] = {}
     for finding in _findings(started, variable):
@@ -79,6 +81,9 @@ def _findings(ranks: int, variable: str) -> Iterator[Finding]:
     failure to communicate."""
     if _mpienv.rank() == 0:
         yield from host_findings()
+    if _mpienv.torchrun():
+        yield from torch_findings()
+        return
     if not variable:
         yield one_process()
         try:

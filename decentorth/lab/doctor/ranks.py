@@ -6,7 +6,7 @@ import json
 import socket
 from collections.abc import Iterator, Sequence
 
-from ...network.transport.communicator import Communicator
+from ...network.transport.communicator import Communicator, connect
 from ...records.environment import blas, cpu_model, versions
 from ...running.checkpoint.files import Json
 from .findings import Finding
@@ -26,6 +26,18 @@ def rank_findings(communicator: Communicator) -> Iterator[Finding]:
     if communicator.rank == 0:
         yield agreement(everyone)
         yield _same_bits(f"{communicator.size} ranks", on_ranks, short_run("serial", agents))
+
+
+def torch_findings() -> Iterator[Finding]:
+    """The findings of the processes of torchrun, as `rank_findings`."""
+    try:
+        communicator = connect("torch")
+    except (ImportError, RuntimeError) as error:
+        yield Finding("torchrun", "fault", str(error), "pip install torch")
+        return
+    if communicator.rank == 0:
+        yield Finding("torchrun", "works", str(communicator.describe()["library"]))
+    yield from rank_findings(communicator)
 
 
 def agreement(everyone: Sequence[Json]) -> Finding:

@@ -17,6 +17,8 @@ PostLinks: TypeAlias = Sequence[tuple[int, int]]
 Exchange = Callable[[], None]
 """A repeated exchange of the same buffers: it receives and sends, and returns when both are
 complete."""
+_chosen: dict[None, Communicator] = {}
+"""The communicator of all processes of torchrun, once it was asked for."""
 
 
 @runtime_checkable
@@ -149,8 +151,9 @@ def connect(comm: Any = None, waiting: float = RANK_TIMEOUT) -> Communicator:
     ----------
     comm
         None: all ranks that the launcher started (this process alone, without a launcher);
-        ``"serial"``: this process alone in any case; an mpi4py communicator; or the result of an
-        earlier call.
+        ``"serial"``: this process alone in any case; ``"torch"``: all processes that ``torchrun``
+        started, then also the default; an mpi4py communicator; a process group of
+        torch.distributed; or the result of an earlier call.
     waiting
         The seconds that the ranks have to meet when they first connect.
 
@@ -158,17 +161,26 @@ def connect(comm: Any = None, waiting: float = RANK_TIMEOUT) -> Communicator:
     ------
     RuntimeError
         Several ranks are requested and no MPI library is installed, or launcher and library do not
-        belong together (``srun`` without PMI, ``torchrun``), or a rank does not connect in time.
+        belong together (``srun`` without PMI), or a rank does not connect in time. ``torchrun``
+        started several processes, and neither ``"torch"`` nor ``"serial"`` was asked for.
     """
     if comm is None:
+        if None in _chosen:
+            return _chosen[None]
         check_alone()
         comm = "world" if expected_ranks()[0] > 1 else "serial"
     match comm:
         case "serial":
             return SerialCommunicator()
+        case "torch":
+            from .torch_group import torch_communicator
+
+            _chosen[None] = torch_communicator(comm, waiting)
+            return _chosen[None]
         case str() if comm != "world":
             raise ValueError(
-                f"comm must be None, 'serial', 'world' or an mpi4py communicator, got {comm!r}"
+                "comm must be None, 'serial', 'torch', 'world' or an mpi4py communicator, got "
+                f"{comm!r}"
             )
         case Communicator():
             return comm
@@ -178,6 +190,10 @@ def connect(comm: Any = None, waiting: float = RANK_TIMEOUT) -> Communicator:
                 f"comm is no communicator, as it lacks {', '.join(lacking)}: derive "
                 f"{type(comm).__name__} from decentorth.network.Communicator"
             )
+    if type(comm).__module__.startswith("torch."):
+        from .torch_group import torch_communicator
+
+        return torch_communicator(comm, waiting)
     from .mpi import mpi_communicator
 
     return mpi_communicator(comm, waiting)

@@ -339,7 +339,7 @@ def mpi_communicator(comm: Any, waiting: float = RANK_TIMEOUT) -> MpiCommunicato
         comm = MPI.COMM_WORLD
     if not isinstance(comm, MPI.Intracomm):
         raise TypeError(
-            "comm must be None, 'serial', 'world' or an mpi4py intra-communicator, got "
+            "comm must be None, 'serial', 'torch', 'world' or an mpi4py intra-communicator, got "
             f"{type(comm).__name__}"
         )
     if not _opened:
