@@ -62,6 +62,7 @@ ARGUMENTS: dict[str, tuple[Any, Any]] = {
     "resume": (None, "nowhere"),
     "check": (False, True),
     "answer": (False, True),
+    "secure": (False, True),
 }
 """The arguments of `solve`: rank 1 has the second value."""
 OPTIONS = ("iterations", "record_every", "stopping", "rows", "metrics", "checkpoints", "resume")
