@@ -22,8 +22,8 @@ verbose
 and these attributes after a fit, besides their own: ``n_components_``, ``n_features_in_``,
 ``n_iter_`` (iterations of the method, 1 where the start was the answer; after `partial_fit`,
 batches), and ``feature_names_in_`` where the data had names. After a run of a method there are
-``history_``, the history of that run, and ``communication_``, its numbers of rounds, messages and
-bytes.
+``history_``, the history of that run, ``communication_``, its numbers of rounds, messages and
+bytes, and ``sent_``, the rows of `Result.sent`: what has left each site.
 """
 
 try:
