@@ -34,6 +34,7 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
+from ..data.coordinates import Coordinates
 from .cca import CCA
 from .ica import ICA
 from .lda import LDA
@@ -41,4 +42,5 @@ from .multiview import MultiviewCCA
 from .pca import PCA
 from .subgradient import OrthogonalDictionary, RobustSubspace
 
-__all__ = ["CCA", "ICA", "LDA", "PCA", "MultiviewCCA", "OrthogonalDictionary", "RobustSubspace"]
+__all__ = ["CCA", "ICA", "LDA", "PCA", "Coordinates", "MultiviewCCA"]
+__all__ += ["OrthogonalDictionary", "RobustSubspace"]

@@ -94,6 +94,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     """
 
     _keeps_sparse = True
+    columns = ()
 
     def __init__(
         self,
