@@ -15,7 +15,7 @@ from ..problems.common.pooled import Units
 from ..protocols import Array
 
 if TYPE_CHECKING:
-    from ..data.coordinates import Coordinates
+    from ..problems.common.coordinates import Coordinates
 
 
 class Columns(NamedTuple):
@@ -81,7 +81,7 @@ class Columns(NamedTuple):
 
     def estimator(self, directions: Array) -> Coordinates:
         """The estimator of coordinates along ``directions``, ``(d, r)``."""
-        from ..data.coordinates import Coordinates
+        from ..problems.common.coordinates import Coordinates
 
         units = self.units
         return Coordinates(

@@ -34,7 +34,7 @@ from .sent import Sent, sent
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ..data.coordinates import Coordinates
+    from ..problems.common.coordinates import Coordinates
     from ..records.agents import AgentQuantity
 
 _METRICS = (

@@ -34,7 +34,7 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-from ..data.coordinates import Coordinates
+from ..problems.common.coordinates import Coordinates
 from .cca import CCA
 from .ica import ICA
 from .lda import LDA
