@@ -4,12 +4,16 @@ gossip.
     python benchmarks/sums.py
     python benchmarks/sums.py --cells pca-wine,gevp --graphs ring10 --methods lbfgs,direct,deepca
     python benchmarks/sums.py --all
+    python benchmarks/sums.py --secure
 
 A cell is a problem on a graph, with the default start and Metropolis weights. A run has arrived
 where the Riemannian gradient norm at the projected mean has fallen by the tolerance and the agents'
 deviation from it, over the root of the number of columns, is below the tolerance. For a method by
 sums the last column is its rounds over those of the same method on sums written naively: the same
 set-up, one sum for every point or product that the method asks for, and none for rows.
+
+With ``--secure`` the table has the processor time of whole runs by clear and by secure sums, all
+agents in one process and in turn, so that the ratio does not depend on the machine's load.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -157,6 +162,32 @@ def row(problem: Any, W: Any, method: str, tolerance: float, most: int) -> list[
     return [*counts, ratio]
 
 
+def timed(problem: Any, W: Any, method: str, secure: bool) -> tuple[float, Any]:
+    """The processor seconds of a run of at most 100 iterations, and its result."""
+    rule = GradientNorm(1e-9, relative=True)
+    begun = time.process_time()
+    result = do.solve(problem, method, W, secure=secure, iterations=100, stopping=rule)
+    return time.process_time() - begun, result
+
+
+def secure_row(problem: Any, W: Any, method: str, repeats: int = 7) -> list[str]:
+    """Milliseconds by clear and by secure sums, the ratio of the medians, megabytes, and the
+    largest difference of the points."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            timed(problem, W, method, True)
+        except (TypeError, ValueError) as error:
+            return ["does not fit", "", "", "", str(error).partition(":")[0][:40]]
+        pairs = [[timed(problem, W, method, one) for one in (False, True)] for _ in range(repeats)]
+    clear, secure = (float(np.median([pair[k][0] for pair in pairs])) for k in (0, 1))
+    first, last = (pairs[0][k][1] for k in (0, 1))
+    sizes = [f"{one.row.bytes / 1e6:.3g}" for one in (first, last)]
+    gap = np.abs(first.x - last.x).max() / np.abs(first.x).max()
+    times = [f"{1e3 * clear:.1f}", f"{1e3 * secure:.1f}", f"{secure / clear:.2f}"]
+    return [*times, " / ".join(sizes), f"{gap:.0e}"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--cells", default=",".join(CELLS))
@@ -164,21 +195,31 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join((*SUMS, *QUICK)))
     parser.add_argument("--tolerance", type=float, default=1e-6)
     parser.add_argument("--all", action="store_true", help="all methods, to 12,000 iterations")
+    parser.add_argument("--secure", action="store_true", help="clear and secure sums in turn")
     given = parser.parse_args()
     methods = (*SUMS, *GOSSIP) if given.all else given.methods.split(",")
+    if given.secure:
+        methods = (*SUMS, "rgd:step_size=1e-3,batch_size=20")
     most = 12_000 if given.all else MOST
     console = Console(width=110)
     for name in given.graphs.split(","):
         graph = GRAPHS[name]()
         W = tp.metropolis_weights(graph)
         for cell in given.cells.split(","):
-            table = Table(title=f"{cell} on {name}, to {given.tolerance:g}", title_justify="left")
+            title = f"{cell} on {name}, to {given.tolerance:g}"
             heads = ("method", "iterations", "rounds", "messages", "MB", "over naive sums")
+            if given.secure:
+                title = f"{cell} on {name}"
+                heads = ("method", "clear ms", "secure ms", "ratio", "MB", "difference")
+            table = Table(title=title, title_justify="left")
             for head in heads:
                 table.add_column(head, justify="left" if head == "method" else "right")
             problem = CELLS[cell](len(graph))
             for method in methods:
-                table.add_row(method, *row(problem, W, method, given.tolerance, most))
+                if given.secure:
+                    table.add_row(method, *secure_row(problem, W, method))
+                else:
+                    table.add_row(method, *row(problem, W, method, given.tolerance, most))
             console.print(table)
 
 

@@ -379,6 +379,7 @@ def readers() -> dict[str, Reader]:
         "triplets .csv": one(
             read_triplets, "t.csv", b"u,v,w\n1,1,2.5\n1,2,3\n2,1,4\n3,3,1\n", lines
         ),
+        "table .csv.gz": one(read_named, "t.csv.gz", packed(TABLE), compressed(lines)),
         "table .parquet": one(read_named, "t.parquet", parquet(), edited),
         "data .txt": one(read_data, "a.txt", TEXT, lines),
         "data .svm": one(read_data, "a.svm", SVMLIGHT, lines),

@@ -242,7 +242,7 @@ def is_sparse(keys: list[str]) -> bool:
     return {"format", "shape", "data"} <= set(keys)
 
 
-def load_sparse(path: Path) -> Any:
+def load_sparse(path: Path | IO[bytes]) -> Any:
     """The matrix that ``scipy.sparse.save_npz`` wrote to ``path``, in any of SciPy's formats, with
     its indices checked."""
     found: Any = sparse.load_npz(path)

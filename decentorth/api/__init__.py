@@ -42,6 +42,9 @@ def solve(arguments: Arguments[P]) -> Result:
     run = run_of(arguments)
     if arguments.check:
         run.check_gradient()
+    if run.collective.rank == 0:
+        for caution in run.cautions:
+            warnings.warn(caution, UserWarning, stacklevel=3)
     result = _solved(run, arguments)
     if result.status == "diverged" and result.collective.rank == 0:
         warnings.warn(result.message, RuntimeWarning, stacklevel=3)

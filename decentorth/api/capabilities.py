@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import protocols
 from ..network import Network
+from ..network.masks import MOST_AGENTS
 from ..numerics.definite import SINGULAR
 from ..protocols import Array, ConstraintSet, Declared, Landing, Problem, Projection, SplitFeatures
 from ..registry import algorithms
@@ -221,6 +222,31 @@ def check_sums(name: str, network: Network, arrives: bool) -> None:
         raise ValueError(
             f"{name} on several agents adds exactly along a tree, and this network loses or "
             "changes messages: take drfgt, or leave channel out"
+        )
+
+
+def check_secure(algorithm: Method, n_agents: int, hides: bool) -> None:
+    """Raise ValueError unless secure sums hide all that the method sends.
+
+    ``hides`` is True for sums on the host of which every message arrives.
+    """
+    if n_agents == 1:
+        raise ValueError("secure hides the terms of several agents, and this run has one")
+    if algorithm.network != "single-agent" and not Declared.of(algorithm).only_sums:
+        raise ValueError(
+            f"secure is for methods by exact sums, and {type(algorithm).__name__} sends points to "
+            "neighbours: take direct, block_krylov, lbfgs, conjugate_gradients or another method "
+            "for one agent (lobpcg for split features), or leave secure out"
+        )
+    if not hides:
+        raise ValueError(
+            "secure sums are made on the host, and need every message: leave device and channel "
+            "out, or secure"
+        )
+    if n_agents > MOST_AGENTS:
+        raise ValueError(
+            f"secure sums are for at most {MOST_AGENTS} agents, as each has a mask with every "
+            f"other one; this run has {n_agents}"
         )
 
 

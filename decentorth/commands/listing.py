@@ -14,29 +14,56 @@ from .. import registry
 from .line.shell import of_function
 
 _COLUMN = 24
+FIRST = {
+    "auto": "Take this first. It chooses by problem, network and faults.",
+    "direct": "Few numbers describe the data: PCA, CCA, LDA. The pooled answer in one sum.",
+    "block_krylov": "Principal components of long or sparse rows.",
+    "lbfgs": "Any smooth objective, on a network that stays.",
+    "rsm": "An objective that is not differentiable.",
+    "drfgt": "Neighbours only, also on changing and lossy networks (paper 004).",
+    "push_pull": "Directed links.",
+    "asynchronous_drfgt": "Agents that do not wait for each other.",
+}
+"""The methods that the list names first, with the reason to take each."""
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
-    """Print the names of a kind, or the help without one: 0, or 2 with the reason on standard
+    """Print the names of a kind, or without one the kinds: 0, or 2 with the reason on standard
     error.
 
     The arguments are those of this process by default.
     """
-    return of_function(
-        arguments(tokens) or ["--help"], listed, f"decentorth list {'|'.join(KINDS)}"
-    )
+    words = arguments(tokens) or ["kinds"]
+    return of_function(words, listed, f"decentorth list {'|'.join(KINDS)}")
 
 
-def listed(kind: str, /) -> str:
-    """Print the names of a kind, each with a sentence."""
+def listed(kind: str, /, *, all: bool = False) -> str:
+    """Print the names of a kind, each with a sentence.
+
+    Parameters
+    ----------
+    kind
+        What to list; "kinds" lists the kinds.
+    all
+        Also print the algorithms that are not first choices.
+    """
+    if kind.lower() == "kinds":
+        return "\n".join(f"decentorth list {known}" for known in KINDS)
     if kind.lower() not in KINDS:
         raise unknown(f"unexpected {kind!r:.80} (kinds: {', '.join(KINDS)})", kind, KINDS, "")
     width = max(60, min(get_terminal_size().columns, 120))
     wrapper = TextWrapper(width, break_on_hyphens=False, break_long_words=False)
     wrapper.subsequent_indent = " " * _COLUMN
-    entries = sorted(KINDS[kind.lower()]().items())
-    lines = [f"{name:<{_COLUMN}}{sentence(entry)}" for name, entry in entries]
-    return "\n".join(map(wrapper.fill, lines))
+    if kind.lower() == "algorithms" and not all:
+        rows = list(FIRST.items())
+        rest = len(registry.algorithms.names()) - len(rows)
+        more = f"\n{rest} more: decentorth list algorithms --all"
+    else:
+        entries = sorted(KINDS[kind.lower()]().items())
+        rows = [(name, sentence(entry)) for name, entry in entries]
+        more = ""
+    lines = [f"{name:<{_COLUMN}}{words}" for name, words in rows]
+    return "\n".join(map(wrapper.fill, lines)) + more
 
 
 def sentence(entry: object) -> str:

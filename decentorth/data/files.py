@@ -3,11 +3,11 @@
 =============================  =================================================================================
 ``.npy``                       NumPy array; only the wanted rows are read
 ``.npz``, ``.npz:key``         the only array of an archive, or the one named ``key``
-``.csv`` ``.tsv`` ``.txt``     delimited text (`decentorth.data.text`); only the wanted rows are parsed
+``.csv`` ``.tsv`` ``.txt``     delimited text (`decentorth.data.text`), a table; also compressed, as ``.csv.gz``
 ``.svm`` ``.svmlight``         labels and features in SVMlight format (needs the extra ``data``)
 ``.libsvm``                    the same, and files of other names and ``.txt`` whose first line looks so (``w1a``)
 ``.mtx`` ``.mtx.gz``           Matrix Market, sparse or dense
-``.parquet``                   a table with named columns (`decentorth.data.tables`; needs the extra ``tables``)
+``.parquet``                   a table with named columns (`decentorth.data.arrow`; needs the extra ``tables``)
 ``.mat``, ``.mat:key``         MATLAB up to version 7: the only matrix of numbers, or the one named ``key``
 ``.idx`` ``-ubyte``            idx, as the files of MNIST (`decentorth.data.formats`); only the wanted rows are read
 ``.idx.gz`` ``-ubyte.gz``      the same; compression is detected from the content
@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -38,17 +38,18 @@ from numpy.typing import ArrayLike
 
 from decentorth.data import formats, tables
 from decentorth.data.arrays import ArrayReader, Content, Extent, Reader
+from decentorth.data.arrow import ParquetTable
 from decentorth.data.checks import LEAVE_OUT, require_rows
 from decentorth.data.labels import Labels, typed
 from decentorth.data.mat import MatReader, read_mat
-from decentorth.data.tables import ALL, Columns, ParquetTable, Table, TextTable
-from decentorth.data.text import TextReader, has_delimiter
+from decentorth.data.tables import ALL, Columns, Table
+from decentorth.data.text_table import TextTable
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import regular_size
 from topologies.memory import require
 
 PathLike: TypeAlias = str | os.PathLike[str]
-_TEXT = (".csv", ".tsv", ".txt")
+_TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 _ARRAYS: dict[str, Callable[[Path], Content]] = {
     ".npy": formats.npy,
     **dict.fromkeys((".svm", ".svmlight", ".libsvm"), formats.svmlight),
@@ -93,34 +94,15 @@ def _reader(spec: str, columns: Columns = ALL, triplets: bool = False) -> Reader
             f"{path} lacks names of columns, which text and Parquet have: leave out "
             f"{columns.given() or 'triplets'}"
         )
-    if triplets:
-        return ArrayReader(path, lambda _: tables.triplets(_table(path, columns)), spec)
-    may_miss = tabular and columns.keep_missing and has_delimiter(path)
-    if known == ".parquet" or columns.by_name or may_miss:
-        return _table(path, columns)
-    if known in _TEXT:
-        return TextReader(path)
+    if tabular:
+        table = (ParquetTable if known == ".parquet" else TextTable)(path, columns)
+        if not triplets:
+            return table
+        return ArrayReader(path, lambda _: tables.triplets(table), spec)
     if known in _KEYED:
         kind = {".mat": MatReader}.get(known, ArrayReader)
         return kind(path, lambda path: _KEYED[known](path, key), spec, key)
     return ArrayReader(path, _ARRAYS[known], spec)
-
-
-def _table(path: Path, columns: Columns) -> Table:
-    if extension(path) == ".parquet":
-        return ParquetTable(path, columns)
-    return TextTable(path, columns)
-
-
-def table(spec: str) -> Table | None:
-    """Return the table in a file, without reading it; None for a file without column names.
-
-    Raises the errors of `MatrixFile`.
-    """
-    reader = _reader(spec)
-    if extension(reader.path) not in (".parquet", *_TEXT):
-        return None
-    return _table(reader.path, ALL)
 
 
 class MatrixFile:
@@ -173,8 +155,24 @@ class MatrixFile:
         self._keeps_sparse = columns.keep_sparse
 
     @property
+    def table(self) -> Table | None:
+        """The table in the file; None for a file without names of columns."""
+        return self._reader if isinstance(self._reader, Table) else None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns of the matrix; empty if they are unnamed."""
+        return () if self.table is None else self.table.samples
+
+    def choosing(self, columns: Columns) -> MatrixFile:
+        """The same file with other columns of its table; its beginning is not read again."""
+        if self.table is None:
+            return MatrixFile(self.name, columns)
+        return MatrixFile(self.name, columns, reader=self.table.choosing(columns))
+
+    @property
     def shape(self) -> tuple[int, int]:
-        """``(m, d)``: the shape, from the header or, in delimited text, by counting lines."""
+        """``(m, d)``: the shape, from the header or, in delimited text, by counting rows."""
         return self._reader.shape
 
     def extent(self) -> Extent:
@@ -191,6 +189,13 @@ class MatrixFile:
         if self._kept_sparse is not None:
             return self._kept_sparse[require_rows(index, self.shape[0], self.name)]
         return self._select(index, missing=False)
+
+    def divided(self, parts: Sequence[Index]) -> list[Any]:
+        """The rows of each of several parts, as `rows`; a long table is read once for all."""
+        if self.table is None or self.table.short or len(parts) == 1:
+            return [self.rows(part) for part in parts]
+        whole = self.rows(np.concatenate(parts))
+        return np.split(whole, np.cumsum([len(part) for part in parts[:-1]]))
 
     def part(self, rows: Index, columns: Index) -> Array:
         """``(len(rows), len(columns))``: some rows and columns, in that order; of a sparse file

@@ -120,6 +120,8 @@ def _numbers(frame: Frame, names: Sequence[Any], cure: str = "choose those of nu
             raise TypeError(f"{wrong}, got dtype {column.dtype}: {cure.format(name)}")
         if column.dtype.kind == "O":
             column = np.where(_missing(column), np.nan, column)
+            if any(isinstance(cell, str) for cell in column):  # NumPy reads the numbers in texts
+                raise TypeError(f"{wrong}: {cure.format(name)}")
         try:
             values[:, place] = column
         except (TypeError, ValueError):

@@ -3,7 +3,6 @@
 import json
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,27 +28,29 @@ def limit(seconds: int, memory: int) -> None:
                     resource.setrlimit(kind, (most, hard))
 
 
-def read(path: str, key: str, folder: str) -> list[Any]:
-    """Save the matrix named ``key``, or the only one, in ``folder`` if that is named; return name,
-    shape and class of each."""
+def read(path: str, key: str, written: bool) -> list[Any]:
+    """Write the matrix named ``key``, or the only one, to standard output if it must be
+    ``written``; return name, shape and class of each."""
     every: list[Any] = [one for one in io.whosmat(path) if one[2] in NUMBERS]
     names = [name for name, _, _ in every]
     wanted = key
     if not key and len(names) == 1:
         wanted = names[0]
-    if folder and wanted in names:
+    if written and wanted in names:
         found: Any = io.loadmat(path, variable_names=[wanted])[wanted]
+        output: Any = sys.stdout.buffer
         if isinstance(found, np.ndarray):
-            np.save(Path(folder) / "matrix.npy", found, allow_pickle=False)
+            np.save(output, found, allow_pickle=False)
         else:
-            sparse.save_npz(Path(folder) / "matrix.npz", found, compressed=False)
+            sparse.save_npz(output, found, compressed=False)
+        output.flush()
     return every
 
 
 if __name__ == "__main__":
-    path, key, folder, seconds, memory = sys.argv[1:]
+    path, key, seconds, memory, written = sys.argv[1:]
     limit(int(seconds), int(memory))
     try:
-        sys.stdout.write(json.dumps(read(path, key, folder)))
+        sys.stderr.write("\n" + json.dumps(read(path, key, written == "True")))
     except Exception as error:  # SciPy's reader has many ways to fail on a damaged file
         sys.exit(" ".join(str(error).split())[:200] or type(error).__name__)

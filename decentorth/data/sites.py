@@ -18,7 +18,7 @@ import numpy as np
 
 from decentorth.data.arrays import Extent
 from decentorth.data.bundled import BUNDLED
-from decentorth.data.files import MatrixFile, extension, table
+from decentorth.data.files import MatrixFile, extension
 from decentorth.data.frames import Frame, frame_rows
 from decentorth.data.tables import Columns
 from decentorth.protocols import Array, Collective
@@ -96,6 +96,25 @@ def _natural(text: str) -> list[str | int]:
     return [int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", text)]
 
 
+class Opened(NamedTuple):
+    """The samples of a site in the columns that are read."""
+
+    extent: Extent
+    """The numbers of samples that `read` makes and of their columns."""
+    read: Callable[[], Array]
+    """The samples ``(m_i, d)``."""
+
+
+def _of_file(file: MatrixFile, columns: Columns) -> Opened:
+    chosen = file.choosing(columns)
+    return Opened(chosen.extent(), chosen.matrix)
+
+
+def _of_frame(site: str, frame: Frame, columns: Columns) -> Opened:
+    extent = Extent(len(frame), len(frame.columns))
+    return Opened(extent, partial(frame_rows, site, frame, columns))
+
+
 class SiteTable(NamedTuple):
     """The samples of a site before the columns of all sites are known to agree."""
 
@@ -105,10 +124,8 @@ class SiteTable(NamedTuple):
     """The names of all columns; None for samples without names."""
     width: int
     """The number of columns of samples without names."""
-    read: Callable[[Columns], Array]
-    """The samples ``(m_i, d)`` in these columns."""
-    extent: Callable[[Columns], Extent]
-    """The numbers of samples that `read` makes and of their columns."""
+    open: Callable[[Columns], Opened]
+    """The samples in these columns."""
 
     @classmethod
     def of(cls, name: str, samples: Any) -> SiteTable:
@@ -124,23 +141,18 @@ class SiteTable(NamedTuple):
                     "their file"
                 )
             case str() | os.PathLike():
-                file = os.fspath(samples)
-                if (found := table(file)) is not None:
-                    known = found.names
+                file = MatrixFile(samples)
+                if file.table is None:
+                    width = file.extent().columns
                 else:
-                    width = MatrixFile(file).extent().columns
-                return cls(
-                    *(f"{site} ({file})", known, width),
-                    lambda columns: MatrixFile(file, columns).matrix(),
-                    lambda columns: MatrixFile(file, columns).extent(),
-                )
+                    known = file.table.names
+                return cls(f"{site} ({file.name})", known, width, partial(_of_file, file))
             case Frame():
                 known = tuple(map(str, samples.columns))
-                extent = Extent(len(samples), len(known))
-                return cls(site, known, 0, partial(frame_rows, site, samples), lambda _: extent)
+                return cls(site, known, 0, partial(_of_frame, site, samples))
         if np.ndim(samples) == 2:  # others are refused by the problem
             width = np.shape(samples)[1]
-        return cls(site, None, width, lambda _: samples, lambda _: Extent(0, width))
+        return cls(site, None, width, lambda _: Opened(Extent(0, width), lambda: samples))
 
     def chosen(self, columns: Columns) -> tuple[str, ...]:
         """The names of the columns of the samples, in their order here."""
@@ -174,16 +186,6 @@ class SiteTable(NamedTuple):
                 leave = f"leave it out, exclude={(*columns.exclude, name)!r}"
                 wrong = f"{self.site} has a column {name!r}, and {first.site} has none"
                 raise ValueError(f"{wrong}: {leave}")
-
-
-def column_names(data: str, columns: Columns) -> tuple[str, ...]:
-    """Return the names of the columns that are read from a file or bundled set.
-
-    Empty if the columns are unnamed.
-    """
-    if data in BUNDLED:
-        return ()
-    return SiteTable.of("", data).chosen(columns)
 
 
 def sites_of(sites: Any) -> tuple[list[tuple[str, Any]], tuple[str, ...]]:
@@ -270,7 +272,7 @@ class Sites:
                 )
         self._entries, self._columns = entries, columns
         self._agents: slice | None = None
-        self._views: list[Matched] = []
+        self._views: list[tuple[list[Opened], tuple[str, ...]]] = []
 
     def open(self, agents: slice, collective: Collective) -> None:
         """Open the sites ``agents``, unless they are open; called by all ranks."""
@@ -278,9 +280,13 @@ class Sites:
             return
         with collective.together():
             views = self._entries(agents)
-        self._views = [_matched(view, self._columns, agents, collective) for view in views]
+        matched = [_matched(view, self._columns, agents, collective) for view in views]
         with collective.together():
-            extents = [[one.extent(columns) for one in tables] for tables, columns in self._views]
+            self._views = [
+                ([table.open(columns) for table in tables], columns.samples)
+                for tables, columns in matched
+            ]
+        extents = [[one.extent for one in view] for view, _ in self._views]
         rows = json.dumps([extent.rows for extent in extents[0]])
         every = collective.everyone(rows.encode())
         self.counts = [count for part in every for count in json.loads(part)]
@@ -295,11 +301,8 @@ class Sites:
         by all ranks."""
         self.open(agents, collective)
         views, self._views, self._agents = self._views, [], None
-        found: list[Samples] = []
         with collective.together():
-            for tables, columns in views:
-                found.append(([one.read(columns) for one in tables], columns.samples))
-        return found
+            return [([one.read() for one in sites], names) for sites, names in views]
 
 
 def _matched(given: View, columns: Columns, agents: slice, collective: Collective) -> Matched:

@@ -1,43 +1,35 @@
-"""Tables with named columns: delimited text with a line of names, and Parquet (needs the extra
-``tables``).
+"""Tables with named columns: delimited text and Parquet.
 
 Without a line of names the columns of text are called 1, 2 and so on. A cell that is empty, NA,
-N/A, NaN, null or none is missing. Text is read as a stream, Parquet by row groups, of which those
-without a wanted row are skipped.
+N/A, NaN, null or none is missing, and in text also a number ``?``, ``-`` or ``.``. A table is read
+in blocks of rows, once: its numbers, the labels beside them, and which rows stay.
 """
 
 from __future__ import annotations
 
-import csv
-import math
-import sys
+import warnings
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from functools import cached_property
-from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 from scipy import sparse
 
 from decentorth.data.arrays import Content, Extent, Reader
 from decentorth.data.checks import DROP, LEAVE_OUT
-from decentorth.data.labels import Labels, typed
-from decentorth.data.optional import needing
-from decentorth.data.text import about_lines, delimiter_of, shown, text_labels
+from decentorth.data.labels import Labels, as_labels, typed
+from decentorth.data.text import UNDECODED, shown
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import reading, require_unpacked
-from topologies.memory import SMALL, require
-from topologies.words import is_number, suggestion
+from topologies.memory import require
+from topologies.words import suggestion
 
-_MISSING = frozenset(("", "na", "n/a", "nan", "null", "none"))
-_BATCH = 1 << 12
-"""Rows of Parquet that are held at a time, besides the wanted numbers."""
-_ROW_BYTES = 100
-"""The bytes of the numbers of the wanted rows, for each row, while they are read."""
 _LISTED = 20
+_BESIDE = 1 << 25
+"""The bytes that reading a long table takes beside its numbers: 32 MiB."""
 
 
 class Columns(NamedTuple):
@@ -81,18 +73,55 @@ class Columns(NamedTuple):
 
 ALL = Columns()
 """All columns of numbers."""
-Rows: TypeAlias = Iterator[tuple[int, Sequence[Any]]]
-"""The numbers and the cells of rows."""
+
+
+class Block(NamedTuple):
+    """Some rows of a table."""
+
+    rows: Index
+    """The numbers of the rows in the file."""
+    numbers: Array
+    """``(k, d)``, NaN where a cell is missing."""
+    texts: list[list[str | None]]
+    """The cells of each column of texts, None where one is missing."""
+    end: int
+    """The number of rows of the file up to here."""
+
+    def at(self, places: Index) -> Block:
+        """Some of the rows, by their places in the block."""
+        texts = [[cells[place] for place in places] for cells in self.texts]
+        return Block(self.rows[places], self.numbers[places], texts, self.end)
+
+
+class _Seen(NamedTuple):
+    """All rows, once they are read, beside their numbers."""
+
+    total: int
+    """The number of rows that stay."""
+    kept: Index | None
+    """Their numbers in the file, where some may not stay."""
+    labels: list[str | None]
 
 
 class Table(Reader):
-    """A matrix in columns of a table, with labels in another column."""
+    """A matrix in columns of a table, with labels in another column.
+
+    ``opened`` is the beginning of the file, if it is known.
+    """
 
     repair = DROP
+    short: bool = False
+    """True if the whole is in memory already; its sizes are exact then."""
+    _seen: _Seen | None = None
+    _numbers: Array | None = None
+    """The numbers of a short table, until they are given away."""
 
-    def __init__(self, path: Path, columns: Columns) -> None:
+    def __init__(self, path: Path, columns: Columns, opened: Any = None) -> None:
         super().__init__(path)
-        self.columns = columns
+        self.columns, self._opened = columns, opened
+
+    _start: Any
+    """The beginning of the file, for `choosing`."""
 
     @property
     @abstractmethod
@@ -100,120 +129,158 @@ class Table(Reader):
         """The names of all columns."""
 
     @abstractmethod
-    def count(self) -> int:
-        """The number of all rows."""
-
     def about(self) -> int:
         """Return the number of rows, estimated if no header holds it."""
-        return self.count()
 
     @abstractmethod
-    def _cells(self, places: Sequence[int], wanted: Index | None) -> Rows:
-        """The numbers of the ``wanted`` rows (sorted; None: all) and, in the columns at ``places``,
-        their cells."""
+    def blocks(
+        self, numbers: Sequence[int], texts: Sequence[int], needed: Index | None
+    ) -> Iterator[Block]:
+        """The rows in blocks, with the columns of ``numbers`` and of ``texts``.
+
+        At least the ``needed`` rows (sorted; None: all) are in them.
+        """
+
+    @abstractmethod
+    def check_first(self, numbers: Sequence[int]) -> None:
+        """Raise ValueError if the first row has a text in a column of ``numbers``."""
+
+    def forget(self) -> None:
+        """Drop what is kept of the file beside its beginning."""
 
     def place_of(self, row: int, name: str) -> str:
         """Describe a cell of the row with this number, counted from 0."""
         return f"row {row} (counted from 0), column {name!r}"
 
+    def choosing(self, columns: Columns) -> Self:
+        """The same table with other columns; its beginning is not read again."""
+        return self if columns == self.columns else type(self)(self.path, columns, self._start)
+
     def number(self, name: str) -> int:
         """The number of a column; ValueError if none or several have that name."""
-        count = self.names.count(name)
+        count = self._counts[name]
         if count == 1:
-            return self.names.index(name)
+            return self._places[name]
         listed = ", ".join([*self.names[:_LISTED], *["..."] * (len(self.names) > _LISTED)])
-        wrong = f"{count} columns {name!r};"
-        if not count:
-            wrong = f"no column {name!r}{suggestion(name, self.names) or ';'}"
-        raise ValueError(f"{self.path} has {wrong} its columns are {listed}")
+        if count:
+            raise ValueError(f"{self.path} has {count} columns {name!r}; its columns are {listed}")
+        near = suggestion(name, self.names) or ";"
+        raise ValueError(f"{self.path} lacks the column {name!r}{near} its columns are {listed}")
 
-    def numbers(self, names: Sequence[str], wanted: Index | None = None) -> Array:
-        """``(k, len(names))``: the wanted rows of some columns as numbers, NaN where a cell is
-        missing."""
-        rows = self._cells([self.number(name) for name in names], wanted)
-        found = chain.from_iterable(self._row(row, cells, names) for row, cells in rows)
-        return np.fromiter(found, np.float64).reshape(-1, len(names))
+    @cached_property
+    def _counts(self) -> Counter[str]:
+        return Counter(self.names)
 
-    def _row(self, row: int, cells: Sequence[Any], names: Sequence[str]) -> list[float]:
-        """The cells of a row as numbers; the ValueError names all columns whose cell is none."""
-        numbers = [number for number in map(_number, cells) if number is not None]
-        if len(numbers) < len(cells):
-            texts = [place for place, cell in enumerate(cells) if _number(cell) is None]
-            first, out = texts[0], tuple(names[place] for place in texts)
-            raise ValueError(
-                f"{self.path}: {self.place_of(row, names[first])}: "
-                f"{shown(str(cells[first]).strip())} is not a number; leave such columns out, "
-                f"exclude={(*self.columns.exclude, *out)!r}, or take this one as that of the "
-                f"labels, label={names[first]!r}"
-            )
-        return numbers
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.names)}
 
-    def words(self, name: str, wanted: Index | None = None, repair: str = LEAVE_OUT) -> Labels:
-        """``(k,)``: the wanted cells of a column as labels, as they are written; none may be
-        missing."""
-        texts: list[str] = []
-        for row, (cell,) in self._cells([self.number(name)], wanted):
-            if _is_missing(cell):
-                where = self.place_of(row, name)
-                raise ValueError(f"{self.path}: {where}: the cell is missing. {repair}")
-            texts.append(sys.intern(_text(cell)))  # equal labels take memory once
-        return text_labels(texts, self.path)
+    def tell_of_index(self) -> None:
+        """Warn of a column of row numbers, which is left out."""
+        warnings.warn(
+            f"{self.path}: a column without a name is left out, as the numbers of the rows",
+            stacklevel=2,
+        )
+
+    def refuse_text(self, where: str, texts: dict[str, str], ending: str = "") -> NoReturn:
+        """Raise ValueError for the columns of a row that hold a text; ``where`` is the place of the
+        first."""
+        first = next(iter(texts))
+        raise ValueError(
+            f"{where}: {shown(texts[first])} is not a number; leave such columns out, "
+            f"exclude={(*self.columns.exclude, *texts)!r}, or take this one as that of the labels, "
+            f"label={first!r}{ending}"
+        )
 
     @cached_property
     def samples(self) -> tuple[str, ...]:
         """The names of the columns of the matrix."""
-        out = (*self.columns.exclude, *self.columns.labels)
+        out = {*self.columns.exclude, *self.columns.labels}
         found = self.columns.samples or tuple(name for name in self.names if name not in out)
         absent = () if self.columns.samples else self.columns.exclude
         for name in (*found, *self.columns.labels, *absent):
             self.number(name)
-            if found.count(name) > 1:
-                raise ValueError(f"column {name!r} is named more than once in columns: leave one")
+        twice, count = Counter(found).most_common(1)[0] if found else ("", 0)
+        if count > 1:
+            raise ValueError(f"column {twice!r} is named more than once in columns: leave one")
         if not found:
-            raise ValueError(f"{self.path} holds only the columns {', '.join(out)}: name fewer")
+            only = ", ".join(dict.fromkeys((*self.columns.exclude, *self.columns.labels)))
+            raise ValueError(f"{self.path} holds only the columns {only}: name fewer")
         return found
 
-    @cached_property
-    def _kept(self) -> Index:
-        """The numbers of the rows that are read."""
-        places = [self.number(name) for name in (*self.samples, *self.columns.labels)]
-        total = self.count()
-        if not total:
+    def _whole(self, keep: bool) -> tuple[Array, _Seen]:
+        """Read all rows once: the numbers of the rows that stay, if wanted, and the rest."""
+        drop = self.columns.drop_missing
+        names = self.samples if keep or drop else ()
+        numbers = [self.number(name) for name in names]
+        texts = [self.number(name) for name in self.columns.labels]
+        found = _Growing(self.about() if keep else 0, len(numbers))
+        kept: list[Index] = []
+        labels: list[str | None] = []
+        end = count = 0
+        for block in self.blocks(numbers, texts, None):
+            end = block.end
+            if drop:
+                block = block.at(_whole_rows(block))
+                kept.append(block.rows)
+            if keep:
+                found.append(block.numbers)
+            for cells in block.texts:
+                labels += cells
+            count += len(block.rows)
+        self.forget()
+        if not end:
             raise ValueError(f"{self.path} is empty: it holds no rows")
-        if not self.columns.drop_missing:
-            return np.arange(total)
-        rows = self._cells(places, None)
-        whole = (row for row, cells in rows if not any(map(_is_missing, cells)))
-        kept = np.fromiter(whole, np.int64)
-        if not kept.size:
+        if not count:
             raise ValueError(f"{self.path} has a missing cell in every row")
-        return kept
+        return found.cut(), _Seen(count, np.concatenate(kept) if drop else None, labels)
 
-    def place(self, row: int, column: int) -> str:
-        return self.place_of(int(self._kept[row]), self.samples[column])
+    def _known(self) -> _Seen:
+        """All rows beside their numbers; the numbers of a short table are kept."""
+        if self._seen is None:
+            found, self._seen = self._whole(keep=self.short)
+            self._numbers = found if self.short else None
+        return self._seen
 
-    @cached_property
+    @property
     def shape(self) -> tuple[int, int]:
-        return len(self._kept), len(self.samples)
+        return self._known().total, len(self.samples)
 
     def extent(self) -> Extent:
-        first = self._cells([self.number(name) for name in self.samples], None)
-        for row, cells in islice(first, 1):
-            self._row(row, cells, self.samples)
-        if self.path.stat().st_size <= SMALL:
+        if self.short:
             return super().extent()
-        rows = self.about()
-        return Extent(rows, len(self.samples), float(_ROW_BYTES * rows))
+        self.check_first([self.number(name) for name in self.samples])
+        return Extent(self.about(), len(self.samples), float(_BESIDE))
 
     def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
-        needed = self._kept[slice(None) if wanted is None else wanted]
-        require(8.0 * len(needed) * len(self.samples), "the matrix")
-        block = self.numbers(self.samples, needed)
-        if len(block) != len(needed):
-            raise ValueError(
-                f"{self.path} is truncated: {len(block)} of {len(needed)} rows are there"
-            )
-        return block
+        if wanted is not None and not self.short:
+            kept = self._known().kept
+            return self._some(wanted if kept is None else kept[wanted])
+        found, self._numbers = self._numbers, None
+        if found is None:
+            found, self._seen = self._whole(keep=True)
+        if wanted is None:
+            return found
+        self._numbers = found
+        return found[wanted]
+
+    def _some(self, needed: Index) -> Array:
+        """The numbers of the rows ``needed``, by their numbers in the file."""
+        numbers = [self.number(name) for name in self.samples]
+        require(8.0 * len(needed) * len(numbers), "the matrix")
+        found = np.empty((len(needed), len(numbers)))
+        taken = 0
+        for block in self.blocks(numbers, (), needed):
+            own = block.numbers[np.isin(block.rows, needed)]
+            found[taken : taken + len(own)] = own
+            taken += len(own)
+            if taken == len(needed):
+                return found
+        raise ValueError(f"{self.path} is truncated: {taken} of {len(needed)} rows are there")
+
+    def place(self, row: int, column: int) -> str:
+        kept = self._known().kept
+        return self.place_of(row if kept is None else int(kept[row]), self.samples[column])
 
     @property
     def has_both(self) -> bool:
@@ -222,139 +289,76 @@ class Table(Reader):
     def labels(self) -> Labels:
         """The labels as they are written."""
         if self.columns.label is not None:
-            return self.words(self.columns.label, self._kept, DROP)
+            seen = self._known()
+            return self.written(seen.labels, self.columns.label, seen.kept, DROP)
         if len(self.names) > 1:
             raise ValueError(
                 f"{self.path} has {len(self.names)} columns: name that of the labels, as "
                 f"label={self.names[-1]!r}"
             )
-        return self.words(self.names[0])
+        cells = [cell for block in self.blocks((), (0,), None) for cell in block.texts[0]]
+        return self.written(cells, self.names[0])
+
+    def written(
+        self,
+        cells: Sequence[str | None],
+        name: str,
+        kept: Index | None = None,
+        repair: str = LEAVE_OUT,
+    ) -> Labels:
+        """``(k,)``: the cells of a column as labels, of which none may be missing."""
+        texts = [cell for cell in cells if cell is not None]
+        if len(texts) < len(cells):
+            row = cells.index(None)
+            where = self.place_of(row if kept is None else int(kept[row]), name)
+            raise ValueError(f"{self.path}: {where}: the cell is missing. {repair}")
+        return text_labels(texts, self.path)
 
 
-def _text(cell: Any) -> str:
-    """The text of a cell."""
-    if isinstance(cell, bytes):
-        return cell.decode("utf-8", "surrogateescape")
-    return str(cell).strip()
+class _Growing:
+    """Rows of numbers in one array, which grows where the estimate of their number is too small."""
+
+    def __init__(self, about: int, columns: int) -> None:
+        require(8.0 * about * columns, "the matrix")
+        self._rows, self._count = np.empty((about, columns)), 0
+
+    def append(self, block: Array) -> None:
+        end = self._count + len(block)
+        if end > len(self._rows):
+            self._resize(end + end // 8)
+        self._rows[self._count : end] = block
+        self._count = end
+
+    def cut(self) -> Array:
+        """The rows alone; they are given away."""
+        self._resize(self._count)
+        return self._rows
+
+    def _resize(self, count: int) -> None:
+        columns = self._rows.shape[1]
+        require(8.0 * columns * (count - len(self._rows)), "the matrix")
+        self._rows.resize((count, columns), refcheck=False)
 
 
-def _number(cell: Any) -> float | None:
-    """The number in a cell, NaN where it is missing; None for other cells."""
-    if _is_missing(cell):
-        return math.nan
-    if not isinstance(cell, str) or is_number(cell.strip()):
-        with suppress(TypeError):  # of dates and lists
-            return float(cell)
-    return None
+def _whole_rows(block: Block) -> Index:
+    """The places in a block of the rows without a missing cell."""
+    whole = ~np.isnan(block.numbers).any(-1)
+    for cells in block.texts:
+        whole &= np.array([cell is not None for cell in cells], dtype=np.bool_)
+    return np.flatnonzero(whole)
 
 
-def _is_missing(cell: Any) -> bool:
-    """True for a cell without a value."""
-    return cell is None or _text(cell).lower() in _MISSING
-
-
-class TextTable(Table):
-    """A table in delimited text; quoted cells may hold the delimiter."""
-
-    @cached_property
-    def _start(self) -> tuple[int, str, tuple[str, ...], bool]:
-        """The number of lines before the first row or line of names, the delimiter, the names, and
-        True if a line has them."""
-        about_lines(self.path)
-        with self.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-            for before, line in enumerate(file):
-                if not line.strip() or line.startswith("#"):
-                    continue
-                mark = delimiter_of(line) or ","
-                fields = [field.strip() for field in next(csv.reader([line], delimiter=mark), [])]
-                if all(map(is_number, fields)):
-                    return before, mark, tuple(str(i) for i in range(1, len(fields) + 1)), False
-                return before, mark, tuple(fields), True
-        raise ValueError(f"{self.path} is empty: write a line of names")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self._start[2]
-
-    def count(self) -> int:
-        return sum(1 for _ in self._data())
-
-    def about(self) -> int:
-        return about_lines(self.path)
-
-    def _data(self) -> Iterator[tuple[int, list[str]]]:
-        """The number of the last line of each row, counted from 1, and its cells."""
-        before, mark, names, headed = self._start
-        with self.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            for _ in range(before + headed):
-                next(file)
-            reader = csv.reader(file, delimiter=mark, strict=True)
-            try:
-                for fields in reader:
-                    line = before + headed + reader.line_num
-                    if len(fields) == len(names):
-                        yield line, fields
-                    elif any(map(str.strip, fields)):
-                        raise ValueError(
-                            f"{self.path}: line {line} has {len(fields)} columns, but there are "
-                            f"{len(names)} names"
-                        )
-            except csv.Error as error:
-                line = before + headed + reader.line_num
-                raise ValueError(f"{self.path}: line {line}: {error}") from error
-
-    def _cells(self, places: Sequence[int], wanted: Index | None) -> Rows:
-        chosen = None if wanted is None else frozenset(wanted.tolist())
-        for row, (_, fields) in enumerate(self._data()):
-            if chosen is None or row in chosen:
-                yield row, [fields[place] for place in places]
-
-    def place_of(self, row: int, name: str) -> str:
-        line, _ = next(islice(self._data(), row, None))
-        return f"line {line}, column {name!r}"
-
-
-class ParquetTable(Table):
-    """A table in a Parquet file, through pyarrow."""
-
-    @cached_property
-    def _file(self) -> Any:
-        with needing("pyarrow", f"reading {self.path} (Parquet)"):
-            from pyarrow import parquet
-        with reading(self.path, " as Parquet"):
-            return parquet.ParquetFile(self.path)
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        with reading(self.path, " as Parquet"):
-            return tuple(self._file.schema_arrow.names)
-
-    def count(self) -> int:
-        rows = int(self._file.metadata.num_rows)
-        with reading(self.path, " as Parquet"):
-            require_unpacked(8 * rows, self.path.stat().st_size)
-        return rows
-
-    def _cells(self, places: Sequence[int], wanted: Index | None) -> Rows:
-        chosen = None if wanted is None else frozenset(wanted.tolist())
-        names = [self.names[place] for place in places]
-        end = 0
-        for number in range(self._file.num_row_groups):
-            begin, end = end, end + self._file.metadata.row_group(number).num_rows
-            if wanted is None or np.diff(np.searchsorted(wanted, [begin, end]))[0]:
-                for row, cells in enumerate(self._group(number, names), begin):
-                    if chosen is None or row in chosen:
-                        yield row, cells
-
-    def _group(self, number: int, names: list[str]) -> Iterator[Sequence[Any]]:
-        """The rows of a row group."""
-        with reading(self.path, " as Parquet"):
-            size = self._file.metadata.row_group(number).total_byte_size
-            require_unpacked(size, self.path.stat().st_size)
-            chosen = {"row_groups": [number], "columns": names}
-            for batch in self._file.iter_batches(_BATCH, use_threads=False, **chosen):
-                columns = [batch.column(name).to_pylist() for name in names]
-                yield from zip(*columns, strict=True)
+def text_labels(texts: Sequence[str], path: Path) -> Labels:
+    """``(m,)``: the labels in a file as they are written; ValueError where one is not in UTF-8."""
+    wrong = next((text for text in texts if not text.isascii() and UNDECODED.search(text)), None)
+    if wrong is not None:
+        raise ValueError(
+            f"{path}: the label {shown(wrong)} is not in UTF-8: save the file as UTF-8"
+        )
+    with reading(path):
+        longest = max(map(len, texts))  # an array has room for it in each cell
+        require_unpacked(4 * len(texts) * longest, path.stat().st_size)
+    return as_labels(np.array(texts, dtype=np.str_), str(path))
 
 
 def triplets(table: Table) -> Content:
@@ -369,11 +373,16 @@ def triplets(table: Table) -> Content:
             f"{table.path} must have three columns, of users, items and values, but has "
             f"{', '.join(names)}"
         )
-    if not table.count():
+    *texts, number = [table.number(name) for name in names]
+    blocks = list(table.blocks([number], texts, None))
+    table.forget()
+    values = np.concatenate([block.numbers[:, 0] for block in blocks])
+    if not len(values):
         raise ValueError(f"{table.path} is empty: it holds no rows")
-    users, user = np.unique(typed(table.words(names[0])), return_inverse=True)
-    items, item = np.unique(typed(table.words(names[1])), return_inverse=True)
-    values = table.numbers(names[2:])[:, 0]
+    cells = [[cell for block in blocks for cell in block.texts[place]] for place in (0, 1)]
+    written = [table.written(own, name) for own, name in zip(cells, names[:2], strict=True)]
+    users, user = np.unique(typed(written[0]), return_inverse=True)
+    items, item = np.unique(typed(written[1]), return_inverse=True)
     wrong = np.flatnonzero(~np.isfinite(values))
     if wrong.size:
         place = table.place_of(int(wrong[0]), names[2])

@@ -184,7 +184,8 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """
         check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
         alone = W is None
-        stopping, sites, private = self._rule(), (), False
+        stopping, private = self._rule(), False
+        sites: tuple[str, ...] = ()
         if not alone:
             sites, private = self.sites_, self._private
 

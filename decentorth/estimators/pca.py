@@ -261,14 +261,15 @@ class PCA(StreamEstimator):
     def _fit_directly(self, X: Any) -> Self:
         """Fit to the samples, dense or sparse, by one of scikit-learn's exact solvers."""
         (m, d), most = X.shape, min(X.shape)
+        sparse = issparse(X)
         rank: Any = self.n_components
         if not self._share:
             rank = check_components(rank, most, FEWER)
-        if not issparse(X):
+        if not sparse:
             X = self._sized("X", X)
         elif X.nnz:
             self._sized("X", X.data[None])
-        if issparse(X):
+        if sparse:
             X, units = _near_zero(X)
             self._keep_units(units)
         elif self.scale or self._wanted.fill:
@@ -276,10 +277,10 @@ class PCA(StreamEstimator):
         else:
             X, units = pooled.centred(X)
             self._keep_units(units)
-        mean, entries = np.asarray(X.mean(axis=0)).ravel(), X.data if issparse(X) else X
+        mean, entries = np.asarray(X.mean(axis=0)).ravel(), X.data if sparse else X
         squares = float(np.vdot(entries, entries) - m * (mean @ mean))
-        solver = "covariance_eigh" if issparse(X) or m >= TALL * d else "full"
-        if issparse(X) and d > DIRECT:
+        solver = "covariance_eigh" if sparse or m >= TALL * d else "full"
+        if sparse and d > DIRECT:
             if self._share or rank == most:
                 raise ValueError(
                     f"sparse samples of more than {DIRECT} features need a number of components "
@@ -289,7 +290,7 @@ class PCA(StreamEstimator):
         elif most > DIRECT and not self._share and FEW * rank <= most:
             solver = "arpack"
         found = None
-        if most > DIRECT and not issparse(X) and not self._share and rank >= SEVERAL:
+        if most > DIRECT and not sparse and not self._share and rank >= SEVERAL:
             found = _leading(X, rank)
         if found is None:
             seed = self.random_state

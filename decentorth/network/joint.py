@@ -64,14 +64,16 @@ class JointAgent:
 
     def in_flight(self) -> dict[str, Array]:
         """The sums that the agents know, in the place of messages on their way."""
-        return {} if self._memory is None else self._memory.remembered()
+        known = self._network.in_flight()
+        return known if self._memory is None else known | self._memory.remembered()
 
     def restore(self, rounds: int, messages: int, bytes: int, in_flight: InFlight) -> None:
         """Continue from the counts of a checkpoint, and with the sums that the agents knew."""
+        held = self._network.in_flight().keys()
         if self._memory is not None:
-            self._memory.remember(in_flight)
-            in_flight = {}
-        self._network.restore(rounds, messages, bytes, in_flight)
+            self._memory.remember({name: in_flight[name] for name in in_flight.keys() - held})
+        own = {name: in_flight[name] for name in in_flight.keys() & held}
+        self._network.restore(rounds, messages, bytes, own)
 
 
 class TreeCollective(AgentCollective):
@@ -82,8 +84,8 @@ class TreeCollective(AgentCollective):
     network
         The network of all agents.
     add
-        From the agents' numbers, ``(n_local, k)``, to their sums ``(k,)``: by default
-        `Network.total`; `Network.column_sums` before a run, on networks of every kind.
+        From arrays of the agents' numbers, ``(n_local, k)`` each, to their sums, side by side:
+        by default `Network.total`; `Network.column_sums` before a run, on networks of every kind.
     holders
         All agents in words, as for `AgentCollective`.
     """
@@ -91,16 +93,26 @@ class TreeCollective(AgentCollective):
     def __init__(
         self,
         network: Network,
-        add: Callable[[Array], Array] | None = None,
+        add: Callable[..., Array] | None = None,
         holders: Sequence[str] = (),
     ) -> None:
         super().__init__(network.communicator, network.bounds, network.column_sums, holders=holders)
-        self._add = add or (lambda values: network.total(values)[0][0])
+        self._add = add or (lambda *xs: np.concatenate([total[0] for total in network.total(*xs)]))
+        self._masked = network.masks is not None
+
+    def fold(self, size: int, add: Callable[[Array], None]) -> Array:
+        if self._masked:
+            raise ValueError(
+                "secure sums cannot make what this needs, a factor of all samples, which passes "
+                "from rank to rank as it is: leave secure out; or give a ridge, where columns are "
+                "dependent, and leave answer out"
+            )
+        return super().fold(size, add)
 
     def sum(self, *per_agent: Array) -> tuple[Array, ...]:
         flat = [x.reshape(len(x), -1) for x in per_agent]
         ends = np.cumsum([x.shape[1] for x in flat])
-        sums = np.split(self._add(np.concatenate(flat, axis=1)), ends[:-1])
+        sums = np.split(self._add(*flat), ends[:-1])
         return tuple(part.reshape(x.shape[1:]) for x, part in zip(per_agent, sums, strict=True))
 
     def each(self, size: int, terms: Iterable[Array]) -> Array:

@@ -19,6 +19,7 @@ from ..numerics.ordered_sums import Csr, entry_rows, plain
 from ..protocols import SETUP, Array, Index, PushPullSpectrum, Spectrum
 from .halo import even_bounds, fewer_cuts_bounds, plan
 from .ledger import Contents, Ledger
+from .masks import Masks
 from .traffic import Traffic
 from .transport.communicator import connect
 from .tree import Tree, TreeSum, spanning_tree
@@ -146,6 +147,8 @@ class Network(Shown):
     plan_type: ClassVar[type[Plan]] = Plan
     channel: Any = None
     """The faults of messages; set on an unreliable network, and for asynchronous agents."""
+    masks: Masks | None = None
+    """The masks of all sums, where these are secure."""
 
     def __init__(self, W: Any, comm: Any = None, placement: Placement | Index = "even") -> None:
         self.communicator = connect(comm)
@@ -303,20 +306,24 @@ class Network(Shown):
         """Return the messages in transit, as arrays ``(n_local, ...)`` by name.
 
         The names never change. This network delivers every message at once, so the dictionary is
-        empty.
+        empty but for the sizes of secure sums (`Masks.sizes`).
         """
-        return {}
+        if self.masks is None:
+            return {}
+        return {"sizes": self.masks.remembered()}
 
     def restore(self, rounds: int, messages: int, bytes: int, in_flight: InFlight) -> None:
         """Continue from the counts and the messages in transit of a checkpoint.
 
         Raises ValueError if the messages do not match `in_flight`.
         """
-        if in_flight:
+        if in_flight.keys() != Network.in_flight(self).keys():
             held = ", ".join(in_flight)
             raise ValueError(
                 f"this network delivers every message in its round, so it cannot hold {held}"
             )
+        if self.masks is not None:
+            self.masks.remember(in_flight["sizes"])
         self.rounds, self.messages, self.bytes = rounds, messages, bytes
 
     def without(
@@ -433,23 +440,34 @@ class Network(Shown):
         """
         if self.sequence is not None:
             raise ValueError("exact sums need edges that stay, and this network changes over time")
-        values = [self._flat(x) for x in xs]
-        together = np.concatenate(values, axis=1) if len(values) > 1 else values[0]
-        total = self._add_up(together, "sums over the tree")
-        parts = np.split(total, np.cumsum([part.shape[1] for part in values])[:-1])
+        flat = [self._flat(x) for x in xs]
+        total = self._summed(flat, "sums over the tree")
+        parts = np.split(total, np.cumsum([part.shape[1] for part in flat])[:-1])
         pairs = zip(parts, xs, strict=True)
         return tuple(
             [np.broadcast_to(one.reshape(x.shape[1:]), x.shape).copy() for one, x in pairs]
         )
 
-    def column_sums(self, values: Array, use: str = "sums of columns") -> Array:
-        """``(k,)``: the sums over all agents of ``values``, ``(n_local, k)``, before a run; every
-        message arrives, and is counted.
+    def column_sums(self, *xs: Array, use: str = "sums of columns") -> Array:
+        """``(k,)``: the sums over all agents of each column of ``xs``, ``(n_local, ...)`` each,
+        side by side, before a run; every message arrives, and is counted.
 
         As `total`; on a directed graph, and on one that changes, the messages go along the chain of
         the agents in their order.
         """
-        return self._add_up(self._flat(values), use)
+        return self._summed([self._flat(x) for x in xs], use, once=True)
+
+    def _summed(self, arrays: list[Array], use: str, once: bool = False) -> Array:
+        """``(k,)``: the sums over all agents of ``arrays``, ``(n_local, ...)`` each, side by side;
+        masked where sums are secure."""
+        if self.masks is not None:
+            return self.masks.total(arrays, partial(self._add_up, use=f"masked {use}"), once)
+        return self._add_up(np.concatenate(arrays, 1) if len(arrays) > 1 else arrays[0], use)
+
+    def mask_sums(self) -> None:
+        """Let no agent see the terms of another one in `total` and `column_sums` (`masks`); all
+        agents get keys, in one sum that is counted."""
+        self.masks = Masks(self.agents, self.n_agents, partial(self._add_up, use="public keys"))
 
     @cached_property
     def _tree(self) -> Tree:
@@ -457,6 +475,11 @@ class Network(Shown):
         if self.directed or self.sequence is not None:
             return spanning_tree(topologies.metropolis_weights(topologies.path(self.n_agents)))
         return spanning_tree(self.W)
+
+    @property
+    def rounds_of_sum(self) -> int:
+        """The rounds of a sum over all agents: to the root of the tree and back."""
+        return 2 * self._tree.depth
 
     @cached_property
     def _sum(self) -> TreeSum:
@@ -469,7 +492,7 @@ class Network(Shown):
         total = self._sum(values.astype(np.float64, casting="same_kind", copy=False))
         messages = 2 * (self.n_agents - 1)
         self._totals[Contents(use, (width,))] += 1
-        self.rounds += 2 * self._tree.depth
+        self.rounds += self.rounds_of_sum
         self.messages += messages
         self.bytes += 8 * width * messages
         self.transport_messages += self._sum.messages

@@ -144,6 +144,8 @@ class Declared:
     by_moments: ClassVar[bool] = False
     """True if several agents only add the sums on which the problem depends
     (`protocols.Moments`)."""
+    only_sums: ClassVar[bool] = False
+    """True if its agents send nothing but exact sums (`Network.total`)."""
     on_time: ClassVar[bool] = False
     """True if it does not converge where most messages are late."""
     nonsmooth: ClassVar[bool] = False

@@ -61,6 +61,9 @@ class Place(Drawn):
     answer
         Compute the answer of all samples of sites too, by counted sums, for the column ``error``.
         Generated and bundled data always have it.
+    secure
+        Add by masked sums, in which no agent sees another's terms, for methods by exact sums
+        (``docs/secure_sums.md``). Needs ``cryptography``; at most 64 agents.
     device
         Where iterations are computed: "cuda" or "cuda:1" (a GPU, by PyTorch) or "torch:cpu", with
         ":float32" appended for single precision. By default NumPy (``docs/devices.md``).
@@ -69,6 +72,7 @@ class Place(Drawn):
     rank_timeout: Annotated[Seconds, Form(partial(_limit, "rank_timeout"))] = RANK_TIMEOUT
     on_rank_loss: Literal["abort", "shrink", "restart"] = "abort"
     answer: bool = False
+    secure: bool = False
     device: str | None = None
 
 
@@ -107,7 +111,8 @@ class Options(Limits):
         number is the tolerance of ``GradientNorm``. A function of the row ends the run if it
         returns True: ``lambda row: row["error"] < 1e-3``. On ranks the answer of rank 0 counts.
     rows
-        Number of log-spaced rows of metrics, about; by default 200, at most one in five iterations.
+        Number of log-spaced rows of metrics, about; by default 200, at most one in five iterations,
+        and of samples of sites at most a ninth of all rounds. Rules of stopping see these rows only.
     recorders
         Objects whose ``record(row)`` is called on rank 0.
     metrics

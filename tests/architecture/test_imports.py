@@ -79,7 +79,7 @@ LAYERS = {
     "network": Layer(
         ("decentorth.network",),
         "lazy protocols settings display numerics kernels process topologies text",
-        "numpy scipy",
+        "numpy scipy cryptography",
     ),
     "mpi": Layer(
         (

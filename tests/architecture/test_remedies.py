@@ -86,7 +86,7 @@ def test_the_package_names_commands_and_flags_that_exist(
     named = {found for text in strings() for found in COMMAND.findall(text)}
     assert len(named) > 8
     for command in COMMANDS:
-        main([command, "--help"])
+        main([command, "--help", "all"])
         known = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) | {"--help"}
         asked = {
             flag

@@ -19,7 +19,7 @@ from decentorth import __main__ as top
 from decentorth import registry
 from decentorth.commands.line.config import Command
 from decentorth.commands.line.settings import RunSettings
-from decentorth.commands.listing import KINDS, sentence
+from decentorth.commands.listing import FIRST, KINDS, sentence
 from decentorth.network.unreliable.faults import FAULTS
 from decentorth.settings import settings
 from tests.support.mpi import HUNG, ROOT, run_ranks
@@ -143,13 +143,27 @@ def test_ranks_load_no_scipy_no_graph_library_and_no_command_line_library() -> N
 def test_lists_have_a_sentence_for_every_name(
     kind: str, names: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert top.main(["list", kind]) == 0
+    assert top.main(["list", kind, "--all"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     entries = KINDS[kind]()
     assert set(names) <= set(entries)
     for name, entry in entries.items():
         assert f"{name} {sentence(entry)}" in printed
         assert len(sentence(entry).split()) >= 4
+
+
+def test_the_list_of_algorithms_begins_with_first_choices(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert top.main(["list", "algorithms"]) == 0
+    named = re.findall(r"^(\w+)  ", capsys.readouterr().out, re.M)
+    assert named == [*FIRST]
+    assert {*FIRST} <= {*registry.algorithms.names()}
+
+
+def test_list_alone_names_what_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert top.main(["list"]) == 0
+    assert capsys.readouterr().out.split("\n")[:-1] == [f"decentorth list {kind}" for kind in KINDS]
 
 
 def test_sentences_end_where_they_end() -> None:

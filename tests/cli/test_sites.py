@@ -7,6 +7,8 @@ import contextlib
 import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -275,7 +277,7 @@ WRONG = [
         "the data and the agents' points would take",
     ),
     (("--partition", "by-label"), "partition by-label divides one table"),
-    (("--split", "features"), "--split features divides the columns of one table"),
+    (("--split", "features"), "drop_missing leaves out rows that other sites have: leave it out"),
 ]
 
 
@@ -494,3 +496,18 @@ def test_choices_of_columns_in_the_wrong_form_are_refused_at_once(
 ) -> None:
     with pytest.raises(TypeError, match=message):
         do.problems.PCA.from_sites("north.csv,south.csv", 1, **keywords)
+
+
+@pytest.mark.slow
+def test_an_index_of_a_site_is_left_out_in_one_line(tmp_path: Path) -> None:
+    for site in ("north", "south"):
+        (tmp_path / f"{site}.csv").write_text(",x,y\n0,1,2\n1,3,5\n2,2,1\n")
+    words = "-m decentorth.run --problem pca --data north.csv,south.csv --rank 1 --iterations 3"
+    done = subprocess.run(
+        [sys.executable, *words.split()], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "x is 2 x 1" in done.stdout
+    assert done.stderr.splitlines() == [
+        f"decentorth: {site}.csv: a column without a name is left out, as the numbers of the rows"
+        for site in ("north", "south")
+    ]

@@ -4,9 +4,12 @@ alone, every message."""
 from __future__ import annotations
 
 import importlib
+import os
+import signal
 import struct
 import subprocess
 import sys
+import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -184,7 +187,7 @@ def test_dropping_is_proposed_only_where_it_helps(tmp_path: Path) -> None:
     [
         (
             Columns(("rian",)),
-            r"no column 'rian'; did you mean 'rain'\? its columns are station, wind, name, rain",
+            r"lacks the column 'rian'; did you mean 'rain'\? its columns are station, wind, name, rain",
         ),
         (
             Columns(("rain", "wind", "rain")),
@@ -196,7 +199,7 @@ def test_dropping_is_proposed_only_where_it_helps(tmp_path: Path) -> None:
             r"leave such columns out, exclude=\('station', 'name'\), or take this one.* "
             r"label='station'",
         ),
-        (Columns(("rain",), "wnd"), r"no column 'wnd'; did you mean 'wind'\?"),
+        (Columns(("rain",), "wnd"), r"lacks the column 'wnd'; did you mean 'wind'\?"),
     ],
 )
 def test_a_wrong_column_is_refused(
@@ -474,3 +477,52 @@ def test_the_largest_component_of_a_graph_is_taken_on_request(tmp_path: Path) ->
     path.write_text("x,y\na,b\n")
     graph = tp.graph_from_name(f"file:{path},largest_component=true")
     assert [graph.nodes[agent]["label"] for agent in graph] == ["a", "b"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_of_a_mat_file_whose_reading_is_ended(
+    ending: signal.Signals, tmp_path: Path
+) -> None:
+    scipy.io.savemat(tmp_path / "a.mat", {"A": np.zeros((4000, 4000))}, do_compression=True)
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    code = (
+        "import sys, decentorth.data as data; print(1, flush=True); data.load_matrix(sys.argv[1])"
+    )
+    reading = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "a.mat")],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(folder)},
+    )
+    assert reading.stdout is not None
+    assert reading.stdout.readline()
+    for _ in range(20):
+        time.sleep(0.05)
+        assert list(folder.iterdir()) == []
+    reading.send_signal(ending)
+    reading.communicate(timeout=60)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [None, "nullable"])
+def test_nullable_numbers_of_frames_are_samples(kind: str | None) -> None:
+    """Those of pandas' ``convert_dtypes``, at agents and at sites; a missing one is NaN."""
+    frame = FRAME[["wind", "rain"]].assign(count=range(8), good=FRAME["wind"] > 0)
+    given = frame.convert_dtypes() if kind else frame
+    parts = [frame[:5].to_numpy(dtype=float), frame[5:].to_numpy(dtype=float)]
+    x = np.repeat(np.eye(4)[:, :2][None], 2, axis=0)
+    expected = do.problems.PCA(parts, 2).gradient(x)
+    for problem in (
+        do.problems.PCA([given[:5], given[5:]], 2),
+        built(do.problems.PCA.from_sites({"a": given[:5], "b": given[5:]}, 2)),
+    ):
+        assert np.array_equal(problem.gradient(x), expected)
+    holes = given.copy()
+    holes.loc[3, "count"] = pd.NA if kind else np.nan
+    with pytest.raises(ValueError, match=r"column count in row 3 is nan.*frame\.dropna\(\)"):
+        do.problems.PCA([holes[:5], holes[5:]], 2)
+    with pytest.raises(TypeError, match="text or other values in name: leave them out"):
+        do.problems.PCA([given.assign(name="1"), given.assign(name="2")], 2)
+    with pytest.raises(TypeError, match="column 'name' must hold real numbers"):
+        split_frame(given.assign(name="1", by=FRAME["station"]), "by")

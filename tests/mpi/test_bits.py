@@ -28,6 +28,7 @@ FEW = {
     "push-pull",
     "one-peer",
     "sparse-samples",
+    "secure-lbfgs",
     "sums-krylov",
     "sums-lbfgs",
     "sums-rssm",

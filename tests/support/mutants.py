@@ -230,6 +230,7 @@ def _child(
 
     warnings.simplefilter("error")  # a command would print a warning on a line of its own
     warnings.simplefilter("ignore", ResourceWarning)
+    warnings.filterwarnings("ignore", ".*a column without a name is left out", UserWarning)
     logging.disable()
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)

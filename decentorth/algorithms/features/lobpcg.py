@@ -90,6 +90,7 @@ class LOBPCG(Method):
     rows_per_message: RowsPerMessage = None
 
     requires: ClassVar[tuple[type, ...]] = (SplitFeatures,)
+    only_sums: ClassVar[bool] = True
 
     def resolved(self, network: Network) -> LOBPCG:
         """This method; ValueError for a network without exact sums."""

@@ -83,7 +83,12 @@ class Run(Shown):
     def __init__(self, arguments: AnySetup) -> None:
         self.arguments, self.comm, self.algorithm = arguments, arguments.comm, arguments.method
         check_data(arguments.problem, connect(arguments.comm, self._silence))
+        if arguments.secure:
+            hides = arguments.device is None and arguments.channel is None
+            capabilities.check_secure(self.algorithm, arguments.problem.n_agents, hides)
         self.network = self._network()
+        if arguments.secure:
+            self.network.mask_sums()
         capabilities.check_network(self.algorithm, self.network)
         capabilities.check_agents(self.network, arguments.problem.n_agents)
         self.numbers: Index = np.arange(self.network.n_agents)
@@ -169,6 +174,11 @@ class Run(Shown):
 
     def _complete(self, own: Problem[Any]) -> None:
         """Compute what needs the data of all agents, and the answer where it is wanted."""
+        if self.arguments.answer and self._private and splits_features(own):
+            raise ValueError(
+                "answer would show every site the features of all: leave it out; certify gives "
+                "bounds on the error of a result"
+            )
         pool = self._pool()
         own.prepare(pool)
         if self._answered and isinstance(own, Answered):
@@ -198,6 +208,22 @@ class Run(Shown):
 
     def _place(self) -> None:
         """Bring the problem to where the iterations are made."""
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Notes on what secure sums do not hide in this run."""
+        found = []
+        ranks, agents = self.network.communicator.size, self.network.n_agents
+        if self.arguments.secure and ranks == 1:
+            found.append("secure protects nothing here: all agents are in one process")
+        elif self.arguments.secure and ranks < agents:
+            found.append("secure does not protect agents of the same rank from each other")
+        if self.arguments.secure and agents == 2:
+            found.append(
+                "secure hides nothing between two agents: each computes the other's terms from "
+                "the totals"
+            )
+        return tuple(found)
 
     def _watch(self, computing: float) -> None:
         self.collective.communicator.watch(self._silence, computing)
@@ -407,4 +433,4 @@ class Run(Shown):
         A ValueError names the worst agent, if a gradient does not fit its value, or is not finite.
         """
         with one_thread():
-            return checked(self.problem, self.arguments.seed, self.collective)
+            return checked(self.problem, self.arguments.seed, self._pool())

@@ -310,10 +310,6 @@ class Form(ABC, Generic[C]):
         """
         given, by_flag = self.given()
         files = self._files(given)
-        if files and given.get("split", "samples") != "samples":
-            raise InputError(
-                "--split features divides the columns of one table: name one file in --data"
-            )
         agents = given.get("agents")
         if "agents" not in given:
             agents = wiring.fixed_agents(self.build(CaseSettings, given, by_flag))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -132,7 +133,7 @@ def framed(
     failed: Errors = (MemoryError,),
     together: bool = True,
 ) -> int:
-    """The exit code of ``work``, with its errors as lines that begin with ``name``.
+    """The exit code of ``work``, with its errors and warnings as lines that begin with ``name``.
 
     Parameters
     ----------
@@ -142,6 +143,8 @@ def framed(
     together
         Whether other ranks work too, and are ended where this one is stopped.
     """
+    form = warnings.formatwarning
+    warnings.formatwarning = lambda message, *_: f"{name}: {one_line(Exception(message))}\n"
     try:
         return work()
     except BrokenPipeError:  # the reader of our output has closed it
@@ -160,6 +163,8 @@ def framed(
     except KeyboardInterrupt as error:
         words = "; ".join(("interrupted", *map(str, error.args)))
         code, told = INTERRUPTED, f"{name}: {words}" * (_mpienv.rank() == 0)
+    finally:
+        warnings.formatwarning = form
     if told:
         complain(told)
     if together and _mpienv.expected_ranks()[0] > 1:

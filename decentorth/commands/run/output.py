@@ -328,7 +328,7 @@ def opening(
     if configuration.published:
         words.append("the published experiment (paper 004), --config paper004")
     yield f"algorithm   {': '.join(filter(None, [given.algorithm, ', '.join(words)]))}"
-    for note in _cautions(given.algorithm, given.problem, run):
+    for note in (*run.cautions, *_cautions(given.algorithm, given.problem, run)):
         yield f"note        {note}"
 
 

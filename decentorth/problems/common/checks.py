@@ -109,7 +109,8 @@ def _matrix(name: str, value: object, missing: bool, sparse: bool) -> Rows:
         raise TypeError(f"{name} has masked entries: fill them, or leave out their rows")
     if isinstance(value, str):
         raise TypeError(f"{name} is the text {value!r:.80}: read that file, and give its matrix")
-    raw, frame = np.asarray(value), _Frame.of(value)
+    frame = _Frame.of(value)
+    raw = _numbers(value) if frame else np.asarray(value)
     if raw.dtype.kind not in "fiub":
         got = _texts(value) if frame else f"dtype {raw.dtype}"
         raise TypeError(f"{name} must hold real numbers, got {got}")
@@ -185,10 +186,28 @@ class _Frame(NamedTuple):
         return _Frame(columns, range(len(value)), "drop_nans")
 
 
+def _numbers(frame: Any) -> NDArray[Any]:
+    """A data frame as an array; a missing cell of pandas' nullable numbers is NaN."""
+    raw = np.asarray(frame)
+    if raw.dtype.kind == "O" and not any(map(_is_text, _columns(frame))):
+        columns = [column.to_numpy(np.float64, na_value=np.nan) for column in _columns(frame)]
+        return np.stack(columns, axis=1)
+    return raw
+
+
+def _columns(frame: Any) -> list[Any]:
+    return [frame[label] for label in frame.columns]
+
+
+def _is_text(column: Any) -> bool:
+    """True for a column of a data frame that holds no numbers."""
+    kind = getattr(column.dtype, "kind", None) or np.asarray(column).dtype.kind
+    return kind not in "fiub"
+
+
 def _texts(frame: Any) -> str:
     """The columns of a data frame that hold no numbers."""
-    kinds = {str(label): np.asarray(frame[label]).dtype.kind for label in frame.columns}
-    texts = ", ".join(label for label, kind in kinds.items() if kind not in "fiub")
+    texts = ", ".join(str(column.name) for column in _columns(frame) if _is_text(column))
     return f"text or other values in {texts:.300}: leave them out, as frame.drop(columns=[...])"
 
 
@@ -223,7 +242,7 @@ def same_names(name: str, values: Any, first_agent: int = 0, collective: Collect
     others = (value for value in values if type(value) is not np.ndarray)
     own = [frame.columns for frame in map(_Frame.of, others) if frame][:1]
     every = collective.everyone(json.dumps(own).encode())
-    known = next((columns for one in every for columns in json.loads(one)), [])
+    known: list[str] = next((columns for one in every for columns in json.loads(one)), [])
     with collective.together():
         given = enumerate(values, first_agent)
         return [_in_order(f"{name} of agent {agent}", one, known) for agent, one in given]

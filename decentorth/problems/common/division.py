@@ -46,7 +46,7 @@ def _switch(value: object) -> bool:
 
 
 Scaling = Annotated[bool, Form(_switch)]
-TABULAR = ("columns", "label_column", "exclude", "drop_missing", "missing")
+TABULAR = ("columns", "label_column", "exclude", "drop_missing", "missing", "key")
 DIVIDED = ("partition", "labels", "dirichlet_alpha", "shuffle", "scale", *TABULAR)
 
 
@@ -95,6 +95,9 @@ class Divided(Sourced):
         Leave out the rows of a table in which a cell of these columns is missing.
     missing
         Missing cells are refused, or each gets the mean of its column over all agents' samples.
+    key
+        The name of a column by which the rows of the sites' files are matched, where each has
+        features of the same samples (split features); by default row by row.
     partition
         How samples are divided: even, by-label (each agent sees few labels), dirichlet (shares of
         each label drawn at random) or by-column (an agent for each label, as a station).
@@ -115,6 +118,7 @@ class Divided(Sourced):
     exclude: tuple[str, ...] = ()
     drop_missing: bool = False
     missing: Missing = "refuse"
+    key: str | None = None
     partition: Literal["even", "by-label", "dirichlet", "by-column"] = "even"
     labels: str | None = None
     dirichlet_alpha: Positive = 0.5
@@ -145,6 +149,18 @@ class Divided(Sourced):
         if self.from_file:
             return Division([vars(self)[self._source_field]], self, n_agents, seed)
         return self._drawn(n_agents, seed)
+
+    def _features_of_sites(self, n_agents: int, seed: int) -> Division | None:
+        """The files of the sites, where each has features of the same samples; else None."""
+        source = Division([vars(self)[self._source_field]], self, n_agents, seed)
+        if not self.from_file or not source.files:
+            return None
+        if self.drop_missing:
+            raise ValueError(
+                "drop_missing leaves out rows that other sites have: leave it out, or give "
+                "missing='mean'"
+            )
+        return source
 
     def _drawn(self, n_agents: int, seed: int) -> SampleSource:
         """Generated samples, for settings that generate samples of the form of a file's."""
@@ -277,7 +293,8 @@ class Division(SampleSource):
         """The opened files or bundled sets."""
         from ...data import resolve
 
-        columns = self._columns
+        columns = self.columns
+        self._refuse_key()
         if len(self.data) > 1 and columns.by_name:
             raise ValueError(
                 f"{columns.given()} is for one table, not one for each view: leave it out"
@@ -285,19 +302,17 @@ class Division(SampleSource):
         return [resolve(name, columns) for name in self.data]
 
     @property
-    def _columns(self) -> Columns:
+    def columns(self) -> Columns:
         """The columns that are read."""
         from ...data import Columns
 
         read = Columns(*self.settings.selected())
         return read._replace(keep_sparse=self.settings.keeps_sparse)
 
-    @cached_property
+    @property
     def names(self) -> list[tuple[str, ...]]:
         """The names of the columns of each view; none without names."""
-        from ...data.sites import column_names
-
-        return [column_names(name, self._columns) for name in self.data]
+        return [view.names for view in self.views]
 
     @cached_property
     def parts(self) -> list[Index]:
@@ -388,8 +403,16 @@ class Division(SampleSource):
     def _sites(self) -> Sites:
         from ...data.sites import Sites
 
+        self._refuse_key()
         given = [list(zip(self.sites, files, strict=True)) for files in self.files]
-        return Sites(lambda agents: given, self._columns)
+        return Sites(lambda agents: given, self.columns)
+
+    def _refuse_key(self) -> None:
+        if self.settings.key is not None:
+            raise ValueError(
+                "key matches the rows of files with features of the same samples: split features, "
+                "with a file for each site, or exclude the column"
+            )
 
     def open(self, agents: slice, collective: Collective) -> None:
         if self.files:
@@ -399,7 +422,7 @@ class Division(SampleSource):
         if self.files:
             return [*self._sites.read(agents, collective)]
         with collective.together():
-            views = [[view.rows(index) for index in self.parts[agents]] for view in self.views]
+            views = [view.divided(self.parts[agents]) for view in self.views]
             return list(zip(views, self.names, strict=True))
 
 

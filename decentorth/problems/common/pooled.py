@@ -19,7 +19,6 @@ from ...numerics.threads import one_thread
 from ...protocols import Array, Collective
 from .checks import LARGEST, SMALLEST, Rows
 from .here import HERE as HERE
-from .here import Fold as Fold
 from .here import here as here
 from .moments import packed, unpacked
 from .sparse_rows import SparseRows
@@ -32,25 +31,10 @@ Missing = Literal["refuse", "mean"]
 _CONSTANT = 4.0 * float(np.finfo(np.float64).eps)
 """The standard deviation, as a share of the mean, up to which a column is constant but for
 rounding."""
+_SHIFT = 1e-14
+"""The share of the largest eigenvalue of a sum of products that is above its rounding."""
 _SINGULAR = 1e-10
 """The share of the largest eigenvalue below which whitening treats an eigenvalue as zero."""
-
-
-def triangle(A: Sequence[Rows], fold: Fold) -> Array:
-    """Return an upper triangular R, ``(d, d)``, with R^T R = sum_i A_i^T A_i.
-
-    The sum is not formed, so no digits are lost to squaring. Of sparse rows d at a time are made
-    dense.
-    """
-    d = A[0].shape[1]
-
-    def add(total: Array) -> None:
-        found = total.reshape(d, d)
-        for a in A:
-            for rows in a.dense_pieces() if isinstance(a, SparseRows) else [a]:
-                found[:] = np.linalg.qr(np.concatenate((found, rows)))[1]
-
-    return fold(d * d, add).reshape(d, d)
 
 
 def total(
@@ -71,6 +55,33 @@ def symmetric_total(
 def gram(A: Sequence[Rows], collective: Collective) -> Array:
     """``(d, d)``: sum_i A_i^T A_i."""
     return symmetric_total(A, A[0].shape[1], lambda a: a.T @ a, collective)
+
+
+def root(A: Sequence[Rows], collective: Collective) -> Array:
+    """``(d, d)``: an R with R^T R = sum_i A_i^T A_i, by two sums over the agents.
+
+    The first sum gives coordinates in which the rows are well conditioned, but for directions shorter
+    than 1e-7. The second is of the rows in these coordinates, where such directions are up to 1e7
+    times as long. So R has as many digits as a triangular factor of the rows, although products are
+    added (as in a shifted Cholesky QR). Of sparse rows d at a time are made dense.
+    """
+    d = A[0].shape[1]
+
+    def products(change: Callable[[Array], Array]) -> Array:
+        def of(a: Rows) -> Array:
+            pieces = map(change, a.dense_pieces() if isinstance(a, SparseRows) else [a])
+            return sum((rows.T @ rows for rows in pieces), start=np.zeros((d, d)))
+
+        return symmetric_total(A, d, of, collective)
+
+    found = products(np.asarray)
+    squares = np.diagonal(found)
+    lengths = np.sqrt(np.where(squares > 0.0, squares, 1.0))
+    values, turns = np.linalg.eigh(found / lengths / lengths[:, None])
+    sizes = np.sqrt(np.maximum(values, 0.0) + _SHIFT * values[-1])
+    coordinates = turns / sizes / lengths[:, None]
+    values, axes = np.linalg.eigh(products(lambda rows: rows @ coordinates))
+    return np.sqrt(np.maximum(values, 0.0))[:, None] * (axes.T * sizes) @ turns.T * lengths
 
 
 def rows(A: Sequence[Rows], collective: Collective) -> int:

@@ -227,11 +227,6 @@ class SplitPencil(AgentProblem[Euclidean]):
         counts = collective.fold(self.n_agents, add)
         return np.concatenate(([0], np.add.accumulate(counts))).astype(np.int64)
 
-    def prepare(self, collective: Collective) -> None:
-        """Find out which view each row of x is of."""
-        views = self._views[:, :, None].astype(np.float64)
-        self._whole_views = self.joined(views, collective)[:, 0]
-
     def find_answer(self, collective: Collective) -> None:
         """Compute the optimum for metrics, if there are few enough features and data.
 
@@ -245,6 +240,8 @@ class SplitPencil(AgentProblem[Euclidean]):
         if d > _LARGEST_OPTIMUM or k * d > _LARGEST_DATA:
             return
 
+        views = self._views[:, :, None].astype(np.float64)
+        self._whole_views = self.joined(views, collective)[:, 0]
         columns = np.ascontiguousarray(self.joined(self._columns.transpose(0, 2, 1), collective).T)
         ridge = self.joined(self.ridge, collective)[:, 0]
         with one_thread():

@@ -25,10 +25,11 @@ from ..base import Deferred, Loadable, Outline, stream
 from ..common import division
 from ..common.checks import SparseOrArrays, samples
 from ..common.division import Centred, OneView, Part
-from ..common.pooled import HERE, symmetric_total, triangle, with_spectrum
+from ..common.pooled import HERE, root, symmetric_total, with_spectrum
 from ..common.pooled import rows as number_of_rows
 from ..common.sparse_rows import SparseRows
 from ..common.squares import SquaresProblem, gram_numbers
+from ..features.own_files import among, features_of
 from ..features.split import Among, SplitPCA, by_features, random_features, split_features
 
 log = logging.getLogger(__name__)
@@ -155,7 +156,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         values, vectors = np.linalg.eigh(-symmetric_total(each, d, np.asarray, collective))
         values, vectors = values[::-1], vectors[:, ::-1]
         if r < d and values[r - 1] < _SMALL * values[0]:
-            _, values, rows = np.linalg.svd(triangle(self.weighted_rows(), collective.fold))
+            _, values, rows = np.linalg.svd(root(self.weighted_rows(), collective))
             if values[r - 1] - values[r] < _LOST * values[0]:
                 self.optimum, self.error_name = None, ""
                 if collective.rank == 0:
@@ -252,8 +253,10 @@ class PCASettings(OneView, Centred):
         return Outline(copies=copies, more=lambda own: gram_numbers(own, d), point=point)
 
     def features(self, n_agents: int, seed: int) -> Deferred:
-        """The problem of agents that hold features, consecutive columns, of all samples; each rank
-        reads all data."""
+        """The problem of agents that hold features of all samples: those of their own files, or
+        consecutive columns of one file, which each rank reads whole."""
+        if (files := self._features_of_sites(n_agents, seed)) is not None:
+            return self._own_features(files)
         source = self._source(1, seed)
 
         def build() -> SplitPCA:
@@ -270,6 +273,18 @@ class PCASettings(OneView, Centred):
             return problem.with_units(self.no_units(source.width))
 
         return split_features(n_agents, build, source.numbers, made, self.partition)
+
+    def _own_features(self, files: division.Division) -> Deferred:
+        """The problem of sites with features in files of their own."""
+
+        def build(agents: slice, collective: Collective) -> SplitPCA:
+            found = features_of(files, agents, collective, self.key)
+            place = among(agents, [(len(a[0]),) for a in found.samples], collective)
+            with collective.together():
+                rows = self._prepared(found.in_units(self.wanted), HERE)
+                return SplitPCA(rows, self.rank, among=place)
+
+        return Deferred(files.n_agents, build, sites=files.sites, private=True)
 
     def _drawn(self, n_agents: int, seed: int) -> division.Generated:
         """Gaussian samples of each agent from its own stream, stretched along its own axes."""

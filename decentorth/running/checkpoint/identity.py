@@ -63,6 +63,8 @@ def identity(
         "seed": {"seed": seed},
         "network": {"channel": str(channel or "reliable")},
     }
+    if network.masks is not None:
+        facts["network"]["sums"] = "masked"
     if losses:
         facts["lost"] = {"losses": json.loads(json.dumps(losses))}
     return Identity(facts, x0[0], probes)

@@ -188,7 +188,7 @@ class CCA(AgentProblem[Any], Loadable):
     def _in_bases(self, rank: int, count: int, pool: Collective) -> Pairs:
         """The views of each agent in bases of the column spaces; sets ``bases``."""
         views = zip(zip(*self._rows, strict=True), self._names.items(), strict=True)
-        self.bases = [column_basis(view, count, pool.fold, *name) for view, name in views]
+        self.bases = [column_basis(view, count, pool, *name) for view, name in views]
         most = min(basis.shape[1] for basis in self.bases)
         if rank > most:
             raise ValueError(

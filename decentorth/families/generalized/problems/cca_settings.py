@@ -17,6 +17,7 @@ from decentorth.problems.common import division
 from decentorth.problems.common.division import Centred, Division, PooledPlace, SampleSource, placed
 from decentorth.problems.common.once import Once
 from decentorth.problems.common.pooled import HERE, Units, Wanted, refuse_constant, units
+from decentorth.problems.features.own_files import among, features_of
 from decentorth.problems.features.split import (
     Among,
     SplitCCA,
@@ -199,6 +200,14 @@ class TwoViews(Centred, ABC):
         found = units(view, collective, names=names)
         variances = found.scale**2
         mean = float(sums(variances[None])[0]) / len(variances)
+        return self._kept(name, view, names, found, mean)
+
+    def _kept(
+        self, name: str, view: Sequence[Array], names: Sequence[str], found: Units, mean: float
+    ) -> View:
+        """The view in its units, without the columns whose variance is small beside the ``mean``
+        variance of all."""
+        variances = found.scale**2
         if not mean > 0.0:
             raise ValueError(f"the {name} view is constant: all samples have the same entries")
         kept = variances > self.drop_constant * mean
@@ -276,8 +285,10 @@ class CCASettings(TwoViews):
         return (n1 * n1 + n1 * n2 + n2 * n2) * sum(forms_moments(m, n1, n2) for m in counts)
 
     def features(self, n_agents: int, seed: int) -> Deferred:
-        """The problem of agents that hold features, consecutive columns of each view, of all
-        samples; each rank reads all data."""
+        """The problem of agents that hold features of all samples: those of their own files, or
+        consecutive columns of each view of one table, which each rank reads whole."""
+        if (files := self._features_of_sites(n_agents, seed)) is not None:
+            return self._own_features(files)
         source = self._source(1, seed)
 
         def build() -> SplitCCA:
@@ -294,6 +305,55 @@ class CCASettings(TwoViews):
             return problem.with_units(self.no_units(*widths))
 
         return split_features(n_agents, build, source.numbers, made, self.partition)
+
+    def _own_features(self, files: Division) -> Deferred:
+        """The problem of sites with features in files of their own, of one view or of both."""
+        if not self.columns_y:
+            raise ValueError(
+                "with features in a file for each site the views are chosen by the names of their "
+                "columns: give columns and columns_y"
+            )
+        chosen = self.columns, self.columns_y
+
+        def build(agents: slice, collective: Collective) -> SplitCCA:
+            found = features_of(files, agents, collective, self.key)
+            sites = list(zip(found.samples, found.columns, strict=True))
+            sides = [self._own_view(k, sites, chosen[k], collective) for k in (0, 1)]
+            left, right = sides
+            widths = [(a.shape[1], b.shape[1]) for a, b in zip(left, right, strict=True)]
+            place = among(agents, widths, collective)
+            squares = [
+                [one for own in pair for one in (float(sums((own * own)[None])[0]), own.size)]
+                for pair in zip(left, right, strict=True)
+            ]
+            first, a, second, b = collective.column_sums(np.array(squares)).tolist()
+            ridges = self.ridge * first / max(a, 1.0), self.ridge * second / max(b, 1.0)
+            with collective.together():
+                return SplitCCA(left, right, self.rank, ridges, among=place)
+
+        return Deferred(files.n_agents, build, sites=files.sites, private=True)
+
+    def _own_view(
+        self,
+        k: int,
+        sites: Sequence[tuple[Array, tuple[str, ...]]],
+        chosen: Sequence[str],
+        collective: Collective,
+    ) -> list[Array]:
+        """The columns of a view at each site here in the units of the view."""
+        with collective.together():
+            places = [[at for at, name in enumerate(own) if name in chosen] for _, own in sites]
+            parts = [rows[:, at] for (rows, _), at in zip(sites, places, strict=True)]
+            names = [[own[at] for at in here] for (_, own), here in zip(sites, places, strict=True)]
+            each = [units([one], HERE, names=own) for one, own in zip(parts, names, strict=True)]
+            squares = np.array(
+                [[float(sums(one.scale[None] ** 2)[0]), len(one.scale)] for one in each]
+            )
+        total, count = collective.column_sums(squares).tolist()
+        with collective.together():
+            view, mean = ("first", "second")[k], total / max(count, 1.0)
+            given = zip(parts, names, each, strict=True)
+            return [self._kept(view, [one], own, found, mean).rows[0] for one, own, found in given]
 
 
 def _mixing(n: int, condition: float, rng: np.random.Generator) -> Array:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decentorth.numerics.ordered_sums import sums
 from decentorth.numerics.threads import one_thread
 from decentorth.problems.base import Deferred, Outline, on_each_rank
 from decentorth.problems.common.division import Divided, Division, SampleFile, placed
@@ -33,6 +34,7 @@ from decentorth.problems.common.pooled import (
     symmetric_total,
     total,
 )
+from decentorth.problems.features.own_files import among, check_alike, features_of
 from decentorth.problems.features.split import (
     Among,
     SplitGEVP,
@@ -256,8 +258,10 @@ class LDASettings(Divided):
         return [self._labels(self._file(file), True) for file in source.files[0][agents]]
 
     def features(self, n_agents: int, seed: int) -> Deferred:
-        """The problem of agents that hold features, consecutive columns, of all samples; each rank
-        reads all data."""
+        """The problem of agents that hold features of all samples: those of their own files, each
+        with the labels, or consecutive columns of one file, which each rank reads whole."""
+        if (files := self._features_of_sites(n_agents, seed)) is not None:
+            return self._own_features(files)
 
         def build() -> SplitGEVP:
             samples, classes, rank, units = self._loaded()
@@ -281,6 +285,30 @@ class LDASettings(Divided):
 
         return split_features(n_agents, build, numbers, made)
 
+    def _own_features(self, files: Division) -> Deferred:
+        """The problem of sites with features in files of their own."""
+        if self.labels is not None or self.label_column is None:
+            raise ValueError(
+                "with features in a file for each site every file needs the labels of its rows: "
+                "give label_column='NAME', and no labels"
+            )
+
+        def build(agents: slice, collective: Collective) -> SplitGEVP:
+            found = features_of(files, agents, collective, self.key)
+            place = among(agents, [(len(a[0]),) for a in found.samples], collective)
+            check_alike("labels", [str(own.tolist()) for own in found.labels], files, collective)
+            with collective.together():
+                samples, classes = found.in_units(self.wanted), found.labels[0]
+                rank = self._directions(len(np.unique(classes)))
+                pairs = [scatter_factors(own, classes) for own in samples]
+            away, around = (list(part) for part in zip(*pairs, strict=True))
+            squares = [[float(sums((one * one)[None])[0]), one.shape[1]] for one in around]
+            trace, features = collective.column_sums(np.array(squares)).tolist()
+            with collective.together():
+                return SplitGEVP(away, around, rank, self.ridge * trace / features, among=place)
+
+        return Deferred(files.n_agents, build, sites=files.sites, private=True)
+
     def _file(self, file: str | None = None) -> Any:
         return Division([file or self.data], self, 1, 0).views[0]
 
@@ -294,8 +322,7 @@ class LDASettings(Divided):
         classes = self._labels(source)
         rank = self._directions(len(np.unique(classes)))
         every = [source.rows(np.arange(source.shape[0]))]
-        (names,) = Division([self.data], self, 1, 0).names
-        (samples,), units = in_units(every, HERE, self.wanted, names)
+        (samples,), units = in_units(every, HERE, self.wanted, source.names)
         return samples, classes, rank, units
 
     def _labels(self, source: Any, written: bool = False) -> Classes:
@@ -333,7 +360,7 @@ class LDASettings(Divided):
         return problem
 
 
-def counted(known: Classes, counts: Array) -> dict[str, int]:
+def counted(known: Classes, counts: NDArray[Any]) -> dict[str, int]:
     """The number of samples of each class, by its name."""
     return {str(name): int(count) for name, count in zip(known, counts, strict=True)}
 
