@@ -16,7 +16,8 @@ from topologies.flags import InputError
 from topologies.text import specifications
 
 from ...api.same import check_facts
-from ...commands.line.shell import by_root
+from ...network import even_bounds
+from ...network.collective import AgentCollective
 from ...network.transport.communicator import connect
 from ...protocols import SETUP
 from ...records.files import COMPARISON
@@ -254,16 +255,19 @@ def compare(
     setting: dict[str, Any] = {"extending": extending, "comm": comm, "placement": placement}
     setting["networks"] = networks or "lan"
     plan = ComparisonPlan(problem, algorithms, W, rules or Rules(), **setting)
-    store = None
+    store, communicator = None, plan.communicator
+    ranks = AgentCollective(communicator, even_bounds(communicator.size, communicator.size))
     if out is not None:
-        folder, communicator = Path(out), plan.communicator
-        by_root(communicator, lambda: _make_runs(folder))
-        store = Store(folder / RUNS, None, communicator)
-    with trial_progress(plan.total, 0, not progress or plan.communicator.rank > 0) as advance:
+        with ranks.together():
+            if communicator.rank == 0:
+                _make_runs(Path(out))
+        store = Store(Path(out) / RUNS, None, communicator)
+    with trial_progress(plan.total, 0, not progress or communicator.rank > 0) as advance:
         found = plan.run(workers=workers, store=store, advance=advance)
     if out is not None:
-        plot = find_spec("matplotlib") is not None
-        by_root(plan.communicator, lambda: found.save(folder, plot=plot))
+        with ranks.together():
+            if communicator.rank == 0:
+                found.save(out, plot=find_spec("matplotlib") is not None)
     return found
 
 
