@@ -68,8 +68,7 @@ class CCA(
         depend on each other. Columns that depend on others exactly, such as the indicators of all
         categories, need none: correlations and scores are those of the column spaces of the views.
     algorithm
-        Name or instance of a method. By default RGD for data in one place, and GeneralizedDRFGT for
-        agents.
+        Name or instance of a method. By default that which fits the data and the network.
     step_size
         Step size or schedule of the method. By default found from the data.
     tol
@@ -122,8 +121,6 @@ class CCA(
     >>> bool(np.corrcoef(scores[:, 0], others[:, 0])[0, 1] > 0.99)
     True
     """
-
-    _together = "generalized_drfgt"
 
     n_components: int = 2
     _: KW_ONLY

@@ -118,9 +118,7 @@ class PCA(StreamEstimator):
         variance 1. The angle to the answer is about tol over the gap of the explained variance
         ratios.
     algorithm
-        Name or instance of a method. By default an eigensolver for data in one place (ARPACK for
-        fewer than 100 components of more than 1000 samples and features, otherwise LAPACK), and
-        DeEPCA for agents.
+        Name or instance of a method. By default that which fits the data and the network.
     step_size
         Step size or schedule of the method. By default found from the data.
     max_iter
@@ -154,7 +152,6 @@ class PCA(StreamEstimator):
     True
     """
 
-    _together = "deepca"
     _centers = True
 
     n_components: int | float | None = None
@@ -341,7 +338,7 @@ class PCA(StreamEstimator):
         method = self._method(n)
         if before:
             last = forecast(before).T
-            if self.algorithm == "auto":
+            if self.algorithm == "deepca":
                 method = replace(method, momentum=vars(self).get("_ratio", 0.0))
         point, result = self._solve(n, build, W, last=last, method=method)
         if not before:

@@ -205,7 +205,7 @@ class RunSettings(CaseSettings, Place, Limits):
         Taylor slope (2 if they agree).
     """
 
-    algorithm: str = "drfgt"
+    algorithm: str = "auto"
     iterations: Natural = 3000
     channel: tuple[str, ...] = ()
     repair: bool = True

@@ -84,8 +84,10 @@ def root(A: Sequence[Rows], collective: Collective) -> Array:
     return np.sqrt(np.maximum(values, 0.0))[:, None] * (axes.T * sizes) @ turns.T * lengths
 
 
-def rows(A: Sequence[Rows], collective: Collective) -> int:
-    """The number of rows of all agents."""
+def rows(A: Sequence[Rows], collective: Collective, units: Sequence[Units] = ()) -> int:
+    """The number of rows of all agents; their ``units``, if any, have it already."""
+    if units:
+        return units[0].samples
     return int(total(A, 1, lambda a: np.shape(a)[0], collective)[0])
 
 
@@ -101,6 +103,8 @@ class Units(NamedTuple):
     """``(d,)``: the standard deviations of all samples with their missing cells filled, or ones."""
     filled: tuple[int, ...]
     """The number of missing cells of each of all agents."""
+    samples: int = 0
+    """The number of all agents' samples, where it was counted."""
 
     def listed(self) -> list[object]:
         """The units as lists of numbers, for `side_by_side`."""
@@ -197,7 +201,8 @@ def units(
         found = added(counted)
         count, present, totals = found[0], found[1 : d + 1], found[d + 1 :]
         refuse_columns(present == 0.0, "is empty at every site", names)
-        rough = Units(start, np.zeros(d), np.ones(d), missing_cells(A, collective))
+        missing = missing_cells(A, collective)
+        rough = Units(start, np.zeros(d), np.ones(d), missing, round(float(count)))
         rest, squares = totals / present, None
         if near is None or scale:
             rough = rough._replace(mean=start + rest)

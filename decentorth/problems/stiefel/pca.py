@@ -11,7 +11,7 @@ same, bit for bit.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
@@ -25,7 +25,7 @@ from ..base import Deferred, Loadable, Outline, stream
 from ..common import division
 from ..common.checks import SparseOrArrays, samples
 from ..common.division import Centred, OneView, Part
-from ..common.pooled import HERE, root, symmetric_total, with_spectrum
+from ..common.pooled import HERE, Units, root, symmetric_total, with_spectrum
 from ..common.pooled import rows as number_of_rows
 from ..common.sparse_rows import SparseRows
 from ..common.squares import SquaresProblem, gram_numbers
@@ -122,8 +122,10 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         self.optimum: Array | None = None
 
     @classmethod
-    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, object]:
-        return {"n_samples": number_of_rows(data, collective)}
+    def _of_all(
+        cls, data: list[Array], collective: Collective, units: Sequence[Units]
+    ) -> dict[str, object]:
+        return {"n_samples": number_of_rows(data, collective, units)}
 
     def on(self, put: Callable[[Array], Array]) -> Self:
         placed = super().on(put)
