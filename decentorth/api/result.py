@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -22,19 +23,21 @@ from ..problems.common.pooled import Units
 from ..problems.features.split import SplitPencil
 from ..protocols import Answered, Array, Declared, Row
 from ..records.figures import plot_histories
-from ..records.files import save, variables
+from ..records.files import SUMMARY, save, variables
 from ..records.saved_runs import read_finished
 from ..running.history import COUNTS, History
 from ..running.local_stopping import Agreement
 from ..running.loop import Outcome
 from ..running.metrics import error_name
 from .automatic import advice, in_words
+from .directions import Columns
 from .losses import Loss
 from .sent import Sent, sent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ..problems.common.coordinates import Coordinates
     from ..records.agents import AgentQuantity
 
 _METRICS = (
@@ -95,6 +98,8 @@ class FinishedRun(Shown):
         The number of agents over all ranks.
     labels
         The names of all agents, where the sites or the network have them; else None.
+    columns
+        The samples' columns, along which the columns of x are directions; else None.
 
     Examples
     --------
@@ -118,6 +123,7 @@ class FinishedRun(Shown):
     seconds: Mapping[str, float]
     n_agents: int
     labels: tuple[str, ...] | None = None
+    columns: Columns | None = None
 
     @property
     def sites(self) -> tuple[str, ...] | None:
@@ -164,6 +170,30 @@ class FinishedRun(Shown):
             ``against="rounds"``.
         """
         return plot_histories({self.status: self.history}, **options)
+
+    def estimator(self) -> Coordinates:
+        """The estimator that transforms new rows to their coordinates along the directions found,
+        in the units of the run; needs scikit-learn.
+
+        The directions are the mean of the agents' points. For principal components they span the
+        leading subspace, in no order. Called by all ranks.
+
+        Raises
+        ------
+        ValueError
+            The run has found no directions of its samples' columns.
+        """
+        if self.columns is None:
+            raise ValueError(
+                "a run of this problem is not a map of new rows: runs of PCA, sparse, robust and "
+                "l1 PCA, and LDA are; fit an estimator of decentorth.estimators instead"
+            )
+        return self.columns.estimator(self._mean())
+
+    def _mean(self) -> Array:
+        """``(*shape)``: the mean of all agents' points."""
+        mean: Array = self.x.mean(axis=0)
+        return mean
 
     def to_pandas(self) -> Any:
         """The history as a ``pandas.DataFrame``, a row for each recorded iteration; needs
@@ -272,6 +302,7 @@ class Result(FinishedRun):
             collective=run.collective,
             losses=run.losses,
             units=units,
+            columns=Columns.of(problem, units),
             filled=_filled(units, labels, numbers),
         )
 
@@ -329,6 +360,11 @@ class Result(FinishedRun):
         """``(n, *shape)`` in agent order on rank 0, None on the others; called by all ranks."""
         return self.collective.gather(self.x)
 
+    def _mean(self) -> Array:
+        (total,) = self.collective.sum(np.asarray(self.x))
+        mean: Array = total / self.n_agents
+        return mean
+
     def unpacked(self) -> Mapping[str, Array]:
         """The problem's named variables of this process's agents."""
         unpacked: Mapping[str, Array] = self.problem.unpack(self.x)
@@ -385,6 +421,7 @@ class Result(FinishedRun):
             "sent": table,
             "ranks": self.collective.size,
             "labels": self.labels,
+            "columns": None if self.columns is None else self.columns.facts(),
         }
         if units:
             found |= {"units": units, "filled": dict(self.filled)}
@@ -474,4 +511,5 @@ def load(folder: str | os.PathLike[str]) -> FinishedRun:
         seconds=summary["seconds"],
         n_agents=len(x),
         labels=None if labels is None else tuple(map(str, labels)),
+        columns=Columns.of_summary(summary, x.shape[1:], str(Path(folder) / SUMMARY)),
     )

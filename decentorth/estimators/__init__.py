@@ -22,8 +22,8 @@ verbose
 and these attributes after a fit, besides their own: ``n_components_``, ``n_features_in_``,
 ``n_iter_`` (iterations of the method, 1 where the start was the answer; after `partial_fit`,
 batches), and ``feature_names_in_`` where the data had names. After a run of a method there are
-``history_``, the history of that run, and ``communication_``, its numbers of rounds, messages and
-bytes.
+``history_``, the history of that run, ``communication_``, its numbers of rounds, messages and
+bytes, and ``sent_``, the rows of `Result.sent`: what has left each site.
 """
 
 try:
@@ -34,6 +34,7 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
+from ..problems.common.coordinates import Coordinates
 from .cca import CCA
 from .ica import ICA
 from .lda import LDA
@@ -41,4 +42,5 @@ from .multiview import MultiviewCCA
 from .pca import PCA
 from .subgradient import OrthogonalDictionary, RobustSubspace
 
-__all__ = ["CCA", "ICA", "LDA", "PCA", "MultiviewCCA", "OrthogonalDictionary", "RobustSubspace"]
+__all__ = ["CCA", "ICA", "LDA", "PCA", "Coordinates", "MultiviewCCA"]
+__all__ += ["OrthogonalDictionary", "RobustSubspace"]

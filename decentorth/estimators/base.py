@@ -175,7 +175,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         ``build`` gives the problem of a rank's agents, once. The run starts at the feasible point
         nearest to that of ``last`` directions. ``method`` replaces the algorithm. Returns the
         feasible point nearest to the agents' mean, the same on every rank, and the result. Sets
-        ``history_`` and ``communication_`` too.
+        ``history_``, ``communication_`` and ``sent_`` too.
         """
         check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
         alone = W is None
@@ -218,6 +218,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         self.n_iter_: Any = max(row.iteration, 1)
         self.history_ = result.history
         self.communication_ = {"rounds": row.rounds, "messages": row.messages, "bytes": row.bytes}
+        self.sent_ = result.sent()
         return point, result
 
     def _started(self, build: Build, last: Directions) -> Build:

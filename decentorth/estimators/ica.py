@@ -20,6 +20,7 @@ averaging", SIAM Journal on Control and Optimization 1992).
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -28,6 +29,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from .. import problems
+from ..api.sent import Sent
 from ..families.generalized.problems.ica import kinds, moments, switching
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
@@ -203,19 +205,23 @@ class ICA(ComponentEstimator):
             made.basis = basis
             return made
 
-        iterations, sent = 0, dict.fromkeys(("rounds", "messages", "bytes"), 0)
+        iterations, counts_sent = 0, Counter[str]()
+        bytes_sent = Counter[tuple[str, str, str]]()
         for _ in range(TRIES):
             point, result = self._solve(n, build, W, last=last)
             unmixing: Any = self._whiten @ point
             basis, last = point, None
             iterations += self.n_iter_ + result.problem.steps
-            sent = {name: sent[name] + self.communication_[name] for name in sent}
+            counts_sent.update(self.communication_)
+            bytes_sent.update({row[:3]: row.bytes for row in self.sent_})
             with one_thread():
                 found = result.problem.moments(point, result.collective)
             signs = kinds(switching(found))
             if not result.converged or (signs == result.problem.signs).all():
                 break
-        self.n_iter_, self.communication_ = iterations, sent
+        self.n_iter_ = iterations
+        self.communication_ = dict(counts_sent)
+        self.sent_ = [Sent(*key, count // 8, count) for key, count in bytes_sent.items()]
         self._keep(int(counts.sum()), np.zeros(self.n_features_in_), unmixing, found)
         self._name_gaussian(level=4)
         return self

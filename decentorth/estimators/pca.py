@@ -297,7 +297,7 @@ class PCA(StreamEstimator):
             with np.errstate(divide="ignore", invalid="ignore"):  # shares of no variance
                 exact.fit(X)
             found = exact.components_, exact.singular_values_
-        for name in ("history_", "communication_"):
+        for name in ("history_", "communication_", "sent_"):
             self.__dict__.pop(name, None)
         self.n_iter_ = 1
         self._keep(Variation(mean, m, squares), *found)

@@ -109,6 +109,9 @@ class AgentProblem(Shown, ABC, Generic[C]):
     units: tuple[Units, ...] = ()
     """The common units of the samples, or of each of two views, where the problem was made with
     some."""
+    columns: tuple[str, ...] | None = None
+    """The names of the samples' columns, empty where they have none; None where a point's columns
+    are no directions of the samples' columns."""
     classes: Mapping[str, int] = MappingProxyType({})
     """The number of samples of each class, where samples have classes."""
     nonsmooth: bool = False
@@ -129,9 +132,12 @@ class AgentProblem(Shown, ABC, Generic[C]):
         self.constraint = constraint
         self._blocks: list[tuple[slice, Self]] | None = None
 
-    def with_units(self, units: tuple[Units, ...]) -> Self:
-        """This problem, whose samples are in these units."""
+    def with_units(self, units: tuple[Units, ...], names: Sequence[str] = ()) -> Self:
+        """This problem, whose samples are in these units and have columns of these names, if
+        any."""
         self.units = units
+        if names and self.columns is not None:
+            self.columns = tuple(map(str, names))
         return self
 
     def _facts(self) -> Mapping[str, object]:
@@ -575,7 +581,7 @@ class Loadable:
                 **more,
             }
             with collective.together(), named():
-                return make(*lists, *settings, **place).with_units(units)
+                return make(*lists, *settings, **place).with_units(units, views[0][1])
 
         return build
 

@@ -335,6 +335,21 @@ class Recorder(Protocol):
         ranks."""
 
 
+class Followed(Protocol):
+    """A run, between two rows."""
+
+    iteration: int
+    """The number of its last iteration."""
+
+
+@runtime_checkable
+class Follower(Protocol):
+    """A recorder that also shows a run between two rows."""
+
+    def follow(self, run: Followed) -> None:
+        """Accept, on rank 0, the run that begins."""
+
+
 @runtime_checkable
 class Rewound(Protocol):
     """A recorder that is notified when a run has gone back after a loss of ranks."""

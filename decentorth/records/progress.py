@@ -1,15 +1,19 @@
-"""Progress output during set-up and iterations: a bar on a terminal, otherwise about ten lines."""
+"""Progress output during set-up and iterations: a bar on a terminal or in a notebook, otherwise
+about ten lines, and at least one a minute."""
 
 from __future__ import annotations
 
 import contextlib
+import html
+import logging
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,7 +21,7 @@ from topologies.progress import LOG, Telling
 
 from ..numerics.devices import is_on_device
 from ..process.printing import on_terminal, say
-from ..protocols import SETUP, Collective, Recorder, Row
+from ..protocols import SETUP, Collective, Followed, Recorder, Row
 from ..settings import settings
 
 SHOWN = (
@@ -26,6 +30,10 @@ SHOWN = (
 )
 """The metrics that are shown, where a run has them."""
 LINES = 10
+MINUTE = 60.0
+"""The most seconds without a line."""
+WRITER = logging.getLogger("decentorth.running.checkpoint.writer")
+"""It has a message for each checkpoint."""
 
 
 class SettingUp(Telling):
@@ -106,26 +114,140 @@ def _next_line(done: int, total: int) -> float:
     return (done * LINES // max(total, 1) + 1) * total / LINES
 
 
-def plain_lines(total: int, noun: str = "", due: float = 0.0) -> Show:
-    """Print a line when ``due`` are done, and then whenever another tenth is."""
+def duration(seconds: float) -> str:
+    """Seconds in words, of one unit or two: ``40 s``, ``12 min``, ``3 h 20 min``."""
+    if seconds < 60.0:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60.0), 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min"
 
-    def show(done: int, words: str, short: str) -> None:
-        nonlocal due
-        if done >= due:
-            due = _next_line(done, total)
-            say(f"{done:{len(str(total))}d}/{total}{noun}  {words}")
 
-    return show
+class Lines:
+    """Plain lines about ``total`` units of work: when ``due`` units are done, then after every
+    tenth, and at least one a minute.
+
+    A line after the first minute has the time that is left, if the pace stays. As a context it also
+    prints between two calls, if it follows a run.
+    """
+
+    def __init__(
+        self,
+        total: int,
+        noun: str = "",
+        due: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._total, self._noun, self._due, self._clock = total, noun, due, clock
+        self._begun = self._printed = clock()
+        self._first: int | None = None
+        self._words = ""
+        self._run: Followed | None = None
+        self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+
+    def __call__(self, done: int, words: str, short: str) -> None:
+        """Print the line of ``done`` units if it is time for one."""
+        with self._lock:
+            if self._first is None:
+                self._first, self._begun = done, self._clock()
+            self._words = words
+            if done >= self._due or self._clock() - self._printed >= MINUTE:
+                self._due = _next_line(done, self._total)
+                self._print(done, words)
+
+    def follow(self, run: Followed) -> None:
+        """Read the iteration of a run between two rows."""
+        self._run = run
+
+    def between(self) -> None:
+        """Print a line with the iteration of the run that is followed, if a minute has passed
+        without a line."""
+        with self._lock:
+            waiting = self._clock() - self._printed >= MINUTE
+            if waiting and self._run is not None and self._first is not None:
+                self._print(self._run.iteration, f"last row: {self._words}")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Print nothing more between two calls."""
+        self._ended.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(1.0):
+            self.between()
+
+    def _print(self, done: int, words: str) -> None:
+        now = self._clock()
+        self._printed, spent, made = now, now - self._begun, done - (self._first or 0)
+        if spent >= MINUTE and made > 0 and done < self._total:
+            words = f"{words}  {duration(spent * (self._total - done) / made)} left"
+        say(f"{done:{len(str(self._total))}d}/{self._total}{self._noun}  {words}")
+
+
+class CheckpointLines(logging.Handler):
+    """A context in which a line says each checkpoint that is written."""
+
+    def __enter__(self) -> Self:
+        WRITER.addHandler(self)
+        WRITER.setLevel(logging.INFO)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Print nothing more."""
+        WRITER.removeHandler(self)
+        WRITER.setLevel(logging.NOTSET)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print the message about a checkpoint."""
+        if record.levelno == logging.INFO:
+            say(record.getMessage())
 
 
 def progress(
     total: int, done: int = 0, noun: str = "", due: float = 0.0
 ) -> AbstractContextManager[Show]:
-    """A bar when standard error is a terminal, which is removed at the end; plain lines
-    otherwise."""
+    """A bar in a notebook, or when standard error is a terminal, which is removed at the end;
+    plain lines otherwise."""
+    if in_notebook():
+        return _notebook_bar(total, done)
     if sys.stderr is not None and sys.stderr.isatty():
         return _bar(total, done)
-    return contextlib.nullcontext(plain_lines(total, noun, due))
+    return Lines(total, noun, due)
+
+
+def in_notebook() -> bool:
+    """True in the kernel of a notebook, which shows HTML."""
+    shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
+
+
+@contextlib.contextmanager
+def _notebook_bar(total: int, done: int) -> Iterator[Show]:
+    """A bar below a cell, drawn again after each hundredth and each second; the last line stays."""
+    from IPython.display import HTML, display
+
+    handle, drawn, share, line = display(HTML(""), display_id=True), 0.0, -1, ""
+
+    def show(done: int, words: str, short: str) -> None:
+        nonlocal drawn, share, line
+        now, part = time.monotonic(), 100 * done // max(total, 1)
+        line = f"<code>{html.escape(f'{done}/{total}  {words}')}</code>"
+        if part != share or now - drawn >= 1.0:
+            drawn, share = now, part
+            handle.update(HTML(f'<progress value="{done}" max="{total}"></progress> {line}'))
+
+    show(done, "", "")
+    try:
+        yield show
+    finally:
+        handle.update(HTML(line))
 
 
 def show_row(show: Show, row: Row) -> None:
@@ -137,7 +259,10 @@ def show_row(show: Show, row: Row) -> None:
 def row_progress(total: int) -> Iterator[Recorder]:
     """A recorder that shows how far a run is, and its latest row."""
     with progress(total) as show:
-        yield SimpleNamespace(record=partial(show_row, show))
+        recorder = SimpleNamespace(record=partial(show_row, show))
+        if isinstance(show, Lines):
+            recorder.follow = show.follow
+        yield recorder
 
 
 @contextlib.contextmanager

@@ -83,6 +83,7 @@ def _step(states: Iterator[Observed], state: Observed, watch: Watch) -> Observed
     recording, goal, deadline = watch.recording, watch.next, watch.limits.deadline
     while state.k < goal and recording.ending(state) is None:
         state = next(states)
+        recording.iteration = state.k
         if time.perf_counter() >= deadline:
             break
     if state.k < goal:

@@ -11,7 +11,17 @@ from typing import Protocol
 
 import numpy as np
 
-from ..protocols import SETUP, Collective, Declared, Ending, Observed, Recorder, Row, Stop
+from ..protocols import (
+    SETUP,
+    Collective,
+    Declared,
+    Ending,
+    Follower,
+    Observed,
+    Recorder,
+    Row,
+    Stop,
+)
 from ..stopping import Iterations, Rule
 from . import divergence
 from .checkpoint import PendingSignals, SharedLooks, Snapshot
@@ -67,6 +77,10 @@ class Recording:
         self._size = parts.size
         self.good: Snapshot | None = None
         self.wanted = self.recorded = -1
+        self.iteration = state.k
+        for one in self._recorders:
+            if isinstance(one, Follower):
+                one.follow(self)
         if history.rows:
             self._continue(history.rows, state.k)
         # a generator that named the state would keep its arrays

@@ -108,7 +108,7 @@ LAYERS = {
     "records": Layer(
         ("decentorth.records",),
         "process protocols settings display version text files memory topologies numerics running",
-        "numpy networkx matplotlib rich threadpoolctl",
+        "numpy networkx matplotlib rich threadpoolctl IPython",
     ),
     "registry": Layer(("decentorth.registry",), "lazy settings text algorithms problems", ""),
     "api": Layer(

@@ -12,6 +12,7 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from decentorth.problems import Deferred, ProcrustesSettings
 from decentorth.protocols import SETUP
 from decentorth.records import progress
 from decentorth.records.files import hold
-from decentorth.records.progress import plain_lines
+from decentorth.records.progress import Lines
 from decentorth.records.saved_runs import final_points, read_history, read_start, read_summary
 from tests.reference.naive import landing_field
 from tests.support.commands import comparable, run
@@ -528,13 +529,44 @@ def test_rows_that_cross_between_ranks() -> None:
 
 @pytest.mark.parametrize("every", [1, 7, 100])
 def test_about_ten_plain_lines(every: int, capsys: pytest.CaptureFixture[str]) -> None:
-    show = plain_lines(1000)
+    show = Lines(1000)
     for k in (*range(0, 1000, every), 1000):
         show(k, "objective 1", "")
     printed = [int(line.split("/")[0]) for line in capsys.readouterr().out.splitlines()]
     assert len(printed) == 11
     assert (printed[0], printed[-1]) == (0, 1000)
     assert all(tenth * 100 <= k < tenth * 100 + every for tenth, k in enumerate(printed))
+
+
+def test_a_line_a_minute_with_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also between two rows, if nothing has been printed for a minute."""
+    now = 0.0
+    show = Lines(10_000, clock=lambda: now)
+    run = SimpleNamespace(iteration=0)
+    show.follow(run)
+    show(0, "objective 3", "")
+    for second in range(1, 301):
+        now, run.iteration = float(second), 2 * second
+        if second == 90:
+            show(180, "objective 2", "")
+        show.between()
+    assert capsys.readouterr().out.splitlines() == [
+        "    0/10000  objective 3",
+        "  120/10000  last row: objective 3  1 h 22 min left",
+        "  240/10000  last row: objective 2  1 h 21 min left",
+        "  360/10000  last row: objective 2  1 h 20 min left",
+        "  480/10000  last row: objective 2  1 h 19 min left",
+        "  600/10000  last row: objective 2  1 h 18 min left",
+    ]
+
+
+def test_a_run_says_its_checkpoints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "run"
+    tokens = f"--agents 4 --iterations 30 --checkpoint-every 10m --out {out}"
+    assert main(tokens.split()) == 0
+    assert f"checkpoint {out / 'checkpoints' / '000000030'}" in capsys.readouterr().out
+    assert main([*tokens.split(), "--overwrite", "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
 
 
 def test_what_fails_on_one_rank_fails_on_all() -> None:

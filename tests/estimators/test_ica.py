@@ -143,6 +143,7 @@ def test_agents_find_the_sources_of_all_samples() -> None:
     np.testing.assert_allclose(found.mixing_, pooled.mixing_, atol=1e-6)
     np.testing.assert_allclose(found.mean_, pooled.mean_, rtol=1e-12)
     assert found.n_samples_seen_ == 5000
+    assert sum(row.bytes for row in found.sent_) == found.communication_["bytes"]
 
 
 @pytest.mark.slow_cases("50-0")

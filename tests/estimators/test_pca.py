@@ -192,7 +192,10 @@ def test_agents_leave_a_history_and_count_their_messages() -> None:
     assert found.history_["gradient_norm"][-1] <= found.tol
     assert found.communication_["messages"] == 10 * (found.communication_["rounds"] - 2 * 4) + 2 * 8
     assert found.communication_["bytes"] == found.history_["bytes"][-1]
-    assert not hasattr(found.fit(agents[0]), "history_")
+    assert sum(row.bytes for row in found.sent_) == found.communication_["bytes"]
+    again = found.fit(agents[0])
+    assert not hasattr(again, "history_")
+    assert not hasattr(again, "sent_")
 
 
 @pytest.mark.parametrize("batch", [7, 100, 1797])

@@ -200,3 +200,24 @@ def test_a_wrong_request_is_one_line(
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert reason in err
+
+
+def test_lines_for_a_cluster_work_without_their_mark(folder: Path) -> None:
+    """sbatch reads options up to the first command only."""
+    text = (LAUNCH / "slurm.sbatch").read_text()
+    header = text[: text.index("set -euo")].replace("##SBATCH", "#SBATCH")
+    options = [line for line in header.splitlines() if line.startswith("#SBATCH")]
+    assert {"account", "partition", "mem-per-cpu"} <= {
+        line.removeprefix("#SBATCH --").partition("=")[0] for line in options
+    }
+    assert "\n#module load " in header
+    used = text.replace("\n#export OMP_NUM_THREADS=1", "\nexport OMP_NUM_THREADS=1")
+    used = used.replace("\n#source ", "\ntrue ").replace("##SBATCH", "#SBATCH")
+    assert used.count("\nexport OMP_NUM_THREADS=1\n") == 1
+    script = folder.parent / "bin" / "own.sbatch"
+    script.write_text(used)
+    script.chmod(0o755)
+    job = {"SLURM_JOB_NAME": "own", "SLURM_JOB_ID": "8", "SLURM_NTASKS": "2"}
+    done = call(folder, str(script), "--rank", "3", **job)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-2:] == ["--out", "runs/own-8"]

@@ -19,10 +19,19 @@ from ...api.automatic import in_words
 from ...display import aligned, shape, size
 from ...problems import AgentProblem
 from ...process.printing import complain, say
-from ...protocols import Declared, Row
+from ...protocols import Declared, Followed, Row
 from ...records.figures import plot_histories, save
 from ...records.files import FIGURE, HISTORY, HistoryWriter, RunFolder, hold, variables, write_final
-from ...records.progress import SettingUp, Show, headline, plain_lines, progress, results, show_row
+from ...records.progress import (
+    CheckpointLines,
+    Lines,
+    SettingUp,
+    Show,
+    headline,
+    progress,
+    results,
+    show_row,
+)
 from ...running.checkpoint import Resumed
 from ...running.local_stopping import Agreement
 from ...running.metrics import error_name, nonsmooth
@@ -86,6 +95,12 @@ class RunOutput:
         if self.prints:
             self._setup = stack.enter_context(SettingUp(True))
             self._progress = stack.enter_context(progress(self._settings.iterations))
+            stack.enter_context(CheckpointLines())
+
+    def follow(self, run: Followed) -> None:
+        """Show the run between two rows (`protocols.Follower`)."""
+        if isinstance(self._progress, Lines):
+            self._progress.follow(run)
 
     def record(self, row: Row) -> None:
         """Write and show a row (`protocols.Recorder`)."""
@@ -111,7 +126,7 @@ class RunOutput:
             self.hold(insist=False)
             self.folder = self._folder(True)
             if self.prints:
-                self._progress = plain_lines(self._settings.iterations)
+                self._progress = Lines(self._settings.iterations)
         if self._history is not None:
             self._history.close()
         self._begin(rows, None if self.folder is None else self.folder.path)

@@ -33,7 +33,7 @@ from ...settings import Count, Quiet, Values, settings, values
 from .comparison import Comparison
 from .methods import methods
 from .model import NetworkModel
-from .plan import ComparisonPlan, networks_named
+from .plan import RUNS, ComparisonPlan, networks_named
 from .rules import Rules
 from .saved import FILES
 from .trials import Store
@@ -42,7 +42,6 @@ from .workers import processes
 if TYPE_CHECKING:
     from ...network.transport.communicator import Communicator
 
-RUNS = "runs"
 OUTPUT = ("out", "overwrite", "plot", "panels", "workers", "quiet", "config", "print_config")
 
 

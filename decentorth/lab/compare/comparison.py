@@ -32,6 +32,9 @@ class Comparison(CountedRuns):
     def __repr__(self) -> str:
         return self.table("text")
 
+    def _repr_html_(self) -> str:
+        return self.table("html")
+
     def notes(self) -> list[str]:
         """The notes below the table, in a sentence or two each."""
         return [*words.notes(self)]

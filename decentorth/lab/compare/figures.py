@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from topologies.flags import InputError
+
 from ...protocols import Array
 from ...records import figures as records
 from ...running.history import COUNTS
@@ -47,15 +49,18 @@ class Curve(NamedTuple):
 def curve(
     comparison: CountedRuns, entry: Entry, shown: Shown, band: Band = "range", first: int = 1
 ) -> Curve:
-    """A metric of a method against a count, as long as most trials continue, from row ``first``;
-    row 0 is the start.
+    """A metric of a method against a count, from row ``first``, until half of the trials have
+    ended, as in the table; row 0 is the start.
 
-    A trial that has ended keeps its last value (it reached the smallest tolerance) or counts as
-    infinite (it diverged); equal rows of the histories belong to the same iteration.
+    A trial that has ended keeps its last value (it reached the smallest tolerance). A trial that
+    diverged counts as infinite in the median, and not in the band. Equal rows of the histories
+    belong to the same iteration.
     """
     metric, against = shown
     ends = [trace.history["iteration"].size for trace in entry.traces]
-    rows = sorted(ends)[len(ends) // 2]
+    whole = [end for end, one in zip(ends, entry.traces, strict=True) if one.status != "diverged"]
+    half = len(ends) // 2
+    rows = sorted(whole)[half] if len(whole) > half else sorted(ends)[half]
     x, y = np.full((len(ends), rows), np.nan), np.full((len(ends), rows), np.inf)
     for trial, (seed, trace) in enumerate(zip(comparison.rules.seeds, entry.traces, strict=True)):
         values = trace.history[metric][:rows]
@@ -65,8 +70,17 @@ def curve(
         x[trial, : len(values)] = comparison.column(entry, seed, against)[:rows]
     y = y[:, first:]
     middle = np.nanmedian(x[:, first:], axis=0)
-    low, high = np.quantile(y, BANDS[band], axis=0, method="inverted_cdf")
+    low, high = _quantiles(y, BANDS[band])
     return Curve(middle, np.median(y, axis=0), low, high)
+
+
+def _quantiles(y: Array, shares: Sequence[float]) -> Array:
+    """``(shares, rows)``: the quantiles of the finite values of each row; infinite where there are
+    none."""
+    values = np.where(np.isfinite(y), y, np.nan)
+    values[:, np.isnan(values).all(axis=0)] = np.inf
+    found: Array = np.nanquantile(values, shares, axis=0, method="inverted_cdf")
+    return found
 
 
 def curves(comparison: CountedRuns) -> Iterator[dict[str, Any]]:
@@ -99,6 +113,8 @@ def figure(
     log: Log = "xy",
     order: Sequence[str] = (),
     labels: Mapping[str, str] | None = None,
+    colors: Mapping[str, Any] | None = None,
+    ax: Axes | None = None,
 ) -> Figure:
     """The metric against iterations, rounds, bytes and modelled seconds on the first network, with
     bands over the trials.
@@ -120,12 +136,18 @@ def figure(
     order
         The methods to draw, by their labels in the comparison, in this order; by default all.
     labels
-        Names for the legend by label; by default the label with its step.
+        Names for the legend by label; by default the label, on a page with its step.
+    colors
+        Colours of matplotlib by label; by default those of the package.
+    ax
+        The axes of a figure of your own, for one metric against one count; by default a new
+        figure.
 
     Raises
     ------
     InputError
-        There is no such count, metric, band or method, or matplotlib is missing.
+        There is no such count, metric, band or method, axes are given for several panels, or
+        matplotlib is missing.
     """
     columns = [x] if isinstance(x, str) else [*x]
     if not columns:
@@ -136,13 +158,15 @@ def figure(
         metrics, {name for one in comparison.entries for name in one.traces[0].history}
     )
     entries = {one.label: one for one in comparison.entries}
-    names = {
-        name: f"{name}, step {one.step}".removesuffix(", step none")
-        for name, one in entries.items()
-    }
+    names = dict(zip(entries, entries, strict=True))
+    if width == "page":
+        names = {
+            name: f"{name}, step {one.step}".removesuffix(", step none")
+            for name, one in entries.items()
+        }
     records.check_known("unknown count", columns, comparison.quantities)
     records.check_known("unknown band", [band], BANDS)
-    records.check_known("unknown method", [*order, *(labels or {})], names)
+    records.check_known("unknown method", [*order, *(labels or {}), *(colors or {})], names)
     names |= labels or {}
     drawn = [entries[name] for name in order or entries]
     across = 1
@@ -150,28 +174,74 @@ def figure(
         across = len(columns) if len(columns) > 1 else len(metrics)
     sharing = "row" if across == len(columns) else "none"
     pairs, size = list(product(metrics, columns)), records.WIDTHS[width]
+    looks = [records.look(place) for place in range(len(drawn))]
+    for one, look in zip(drawn, looks, strict=True):
+        look["color"] = (colors or {}).get(one.label, look["color"])
+    if ax is not None:
+        if len(pairs) > 1:
+            raise InputError(
+                f"ax is for one panel, and there are {len(pairs)}: give one metric and one x"
+            )
+        return _on_axes(ax, comparison, drawn, looks, names, pairs[0], log, band)
     rows = len(pairs) // across
     per_row = max(1, min(4, size.letters // (8 + max(len(names[one.label]) for one in drawn))))
     height = 0.5 + rows * HEIGHT + 0.17 * math.ceil(len(drawn) / per_row)
     made, grid = records.panels(rows, across, (size.inches, height), sharey=sharing)
     axes = [panel for row in grid for panel in row]
     for place, (panel, pair) in enumerate(zip(axes, pairs, strict=True)):
-        _panel(panel, comparison, drawn, pair, log, band)
+        _panel(panel, comparison, drawn, looks, pair, log, band)
         if sharing == "none" or place % across == 0:
             panel.set_ylabel(records.label(pair[0]), fontsize=8)
-        panel.set_xlabel(
-            records.label(pair[1]).replace("seconds on", "modelled seconds on"), fontsize=8
-        )
+        panel.set_xlabel(_count_label(pair[1]), fontsize=8)
     if width == "page":
         made.suptitle(title(comparison), fontsize=9)
-    for place, one in enumerate(drawn):
-        axes[0].plot([], [], label=names[one.label], gid="legend", **records.look(place))
+    _name_curves(axes[0], drawn, looks, names)
     made.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=per_row)
     return made
 
 
+def _on_axes(
+    ax: Axes,
+    comparison: CountedRuns,
+    drawn: Entries,
+    looks: Sequence[records.Look],
+    names: Mapping[str, str],
+    shown: Shown,
+    log: Log,
+    band: Band,
+) -> Figure:
+    """Draw a metric against a count on axes that were given, with a legend; returns their
+    figure."""
+    _panel(ax, comparison, drawn, looks, shown, log, band)
+    ax.set_ylabel(records.label(shown[0]))
+    ax.set_xlabel(_count_label(shown[1]))
+    _name_curves(ax, drawn, looks, names)
+    ax.legend()
+    found: Any = ax.get_figure()
+    return found
+
+
+def _count_label(name: str) -> str:
+    """The label of an axis of counts."""
+    return records.label(name).replace("seconds on", "modelled seconds on")
+
+
+def _name_curves(
+    axes: Axes, drawn: Entries, looks: Sequence[records.Look], names: Mapping[str, str]
+) -> None:
+    """Add the entries of the legend."""
+    for one, look in zip(drawn, looks, strict=True):
+        axes.plot([], [], label=names[one.label], gid="legend", **look)
+
+
 def _panel(
-    panel: Axes, comparison: CountedRuns, entries: Entries, shown: Shown, log: Log, band: Band
+    panel: Axes,
+    comparison: CountedRuns,
+    entries: Entries,
+    looks: Sequence[records.Look],
+    shown: Shown,
+    log: Log,
+    band: Band,
 ) -> None:
     """Draw a metric against a count."""
     metric, _ = shown
@@ -180,11 +250,11 @@ def _panel(
         least, vertical = -math.inf, False
     records.scales(panel, SCALES["x" in log], SCALES[vertical])
     ranges: list[tuple[Curve, object]] = []
-    for place, entry in enumerate(entries):
+    for entry, mine in zip(entries, looks, strict=True):
         if metric in entry.traces[0].history:
             found = curve(comparison, entry, shown, band)
             visible = (found.x > 0.0) & np.isfinite(found.median) & (found.median > least)
-            kept, mine = Curve(*(part[visible] for part in found)), records.look(place)
+            kept = Curve(*(part[visible] for part in found))
             ranges.append((kept, mine["color"]))
             panel.plot(kept.x, kept.median, gid="median", **mine)
     if not any(kept.x.size for kept, _ in ranges):
@@ -197,11 +267,10 @@ def _panel(
     if vertical:
         limits = records.whole_decades(*limits)
     for kept, colour in ranges:
-        high = np.where(np.isfinite(kept.high), kept.high, kept.median * 1e6)
         low = np.maximum(kept.low, least + 1e-300)
         if band != "none":
             shade: dict[str, Any] = {"color": colour, "alpha": 0.15, "linewidth": 0}
-            panel.fill_between(kept.x, low, high, gid="range", **shade)
+            panel.fill_between(kept.x, low, kept.high, gid="range", **shade)
     panel.set_ylim(limits)
     if metric == comparison.rules.metric:
         dotted: dict[str, Any] = {"color": "0.5", "linewidth": 0.6, "linestyle": (0, (1, 2))}

@@ -7,14 +7,21 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
+from topologies.flags import InputError
 from topologies.text import specifications
 
 from ...api.same import check_facts
+from ...network import even_bounds
+from ...network.collective import AgentCollective
 from ...network.transport.communicator import connect
 from ...protocols import SETUP
+from ...records.files import COMPARISON
+from ...records.progress import trial_progress
 from ...running.options import Options
 from .comparison import Comparison
 from .methods import methods
@@ -31,6 +38,8 @@ _NEEDS = {
     "objective": "a problem with an objective",
 }
 """The metrics, and what a problem needs to have them."""
+RUNS = "runs"
+"""The folder of runs in that of a comparison."""
 Advance = Callable[[str], None]
 _silent: Advance = lambda words: None  # noqa: E731
 Networks = str | Sequence[str] | Mapping[str, NetworkModel]
@@ -191,6 +200,8 @@ def compare(
     extending: Comparison | None = None,
     comm: object = None,
     placement: object = "even",
+    progress: bool = False,
+    out: str | Path | None = None,
 ) -> Comparison:
     """Run methods on the same problems, starts and networks, and count each method's costs to each
     tolerance.
@@ -222,6 +233,11 @@ def compare(
         As for `decentorth.solve`.
     placement
         The division of agents over ranks.
+    progress
+        Show how many runs are made, on rank 0.
+    out
+        Folder for the runs and, at the end, the files of `Comparison.save`. Runs already in it are
+        not repeated, if method, rules, start, network and gradients at the start are the same.
 
     Raises
     ------
@@ -239,4 +255,31 @@ def compare(
     setting: dict[str, Any] = {"extending": extending, "comm": comm, "placement": placement}
     setting["networks"] = networks or "lan"
     plan = ComparisonPlan(problem, algorithms, W, rules or Rules(), **setting)
-    return plan.run(workers=workers)
+    store, communicator = None, plan.communicator
+    ranks = AgentCollective(communicator, even_bounds(communicator.size, communicator.size))
+    if out is not None:
+        with ranks.together():
+            if communicator.rank == 0:
+                _make_runs(Path(out))
+        store = Store(Path(out) / RUNS, None, communicator)
+    with trial_progress(plan.total, 0, not progress or communicator.rank > 0) as advance:
+        found = plan.run(workers=workers, store=store, advance=advance)
+    if out is not None:
+        with ranks.together():
+            if communicator.rank == 0:
+                found.save(out, plot=find_spec("matplotlib") is not None)
+    return found
+
+
+def _make_runs(folder: Path) -> None:
+    """Make the folder of runs; InputError if it holds a comparison of the command line."""
+    if (folder / COMPARISON).exists():
+        raise InputError(
+            f"{folder} holds a comparison of the command line ({COMPARISON}): choose another out"
+        )
+    try:
+        (folder / RUNS).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"cannot write to {folder}: {error.strerror or error}; choose another out"
+        ) from None

@@ -1,10 +1,11 @@
-"""Comparisons as Markdown, LaTeX, text, and CSV with every digit."""
+"""Comparisons as Markdown, LaTeX, HTML, text, and CSV with every digit."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterator, Sequence
+from html import escape
 from textwrap import fill
 from typing import Literal, NamedTuple
 
@@ -14,7 +15,7 @@ from .counts import CountedRuns, Line
 from .tuning import span
 from .words import notes, title
 
-Form = Literal["text", "markdown", "latex", "csv"]
+Form = Literal["text", "markdown", "latex", "csv", "html"]
 UNITS = {"bytes": ("megabytes", 1e-6), "seconds": ("seconds here", 1.0)}
 """The name and the unit's factor of counts that are shown under another name or in another unit."""
 _WHOLE = ("iterations", "rounds", "gradients")
@@ -34,7 +35,7 @@ def table(
     caption: str = "",
     label: str = "tab:comparison",
 ) -> str:
-    """The table as Markdown, LaTeX (with booktabs), CSV (every digit and tolerance), or text of 80
+    """The table as Markdown, HTML, LaTeX (with booktabs), CSV (every digit and tolerance), or text of 80
     columns, with the notes.
 
     Parameters
@@ -72,7 +73,7 @@ def table(
     escaped, remarks = _ESCAPED[form], [*map(plain, notes(comparison))]
     if not ranges:
         remarks[0] = remarks[0].replace("Median (range)", "Median")
-    if form == "markdown":
+    if form in ("markdown", "html"):
         remarks = [*map(escaped, remarks)]
     headings = [*map(escaped, headings)]
     parts = TableParts(title(comparison), headings, 1 + ("step" in names), {}, remarks)
@@ -81,7 +82,7 @@ def table(
         parts.blocks[one] = [*_rows(lines, names, ranges, form)]
     if form == "latex":
         return _latex(parts, caption or f"{parts.title}. {parts.notes[0]}", label)
-    return _text(parts) if form == "text" else _markdown(parts)
+    return {"text": _text, "html": _html, "markdown": _markdown}[form](parts)
 
 
 def number(value: float, quantity: str) -> str:
@@ -107,7 +108,7 @@ class TableParts(NamedTuple):
     notes: list[str]
 
 
-_BOLD = {"text": "{}", "markdown": "**{}**", "latex": r"\textbf{{{}}}"}
+_BOLD = {"text": "{}", "html": "<b>{}</b>", "markdown": "**{}**", "latex": r"\textbf{{{}}}"}
 """The best median of a column by form."""
 
 
@@ -168,6 +169,20 @@ def _markdown(parts: TableParts) -> str:
     return "\n".join([*lines, "", *(f"- {note}" for note in parts.notes), ""])
 
 
+def _html(parts: TableParts) -> str:
+    """A table for each tolerance and the notes, without scripts or files."""
+    lines, heads = [f"<div><strong>{escape(parts.title)}</strong>"], parts.headings
+    for tolerance, rows in parts.blocks.items():
+        lines.append(f"<p>To {tolerance:g}</p><table>")
+        lines.append(f"<tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>")
+        for name, *cells in rows:
+            numbers = "".join(f"<td>{cell}</td>" for cell in cells)
+            lines.append(f"<tr><th>{name}</th>{numbers}</tr>")
+        lines.append("</table>")
+    notes = "".join(f"<li>{note}</li>" for note in parts.notes)
+    return "\n".join([*lines, f"<ul>{notes}</ul></div>"])
+
+
 def plain(text: str) -> str:
     """A text in one line, without control characters."""
     return " ".join("".join(one if one.isprintable() else " " for one in text).split())
@@ -186,7 +201,12 @@ def _in_latex(text: str) -> str:
     return "".join(special.get(one, one) for one in plain(text)).replace("<=", r"$\le$")
 
 
-_ESCAPED = {"text": plain, "markdown": _in_markdown, "latex": _in_latex}
+_ESCAPED = {
+    "text": plain,
+    "html": lambda text: escape(plain(text)),
+    "markdown": _in_markdown,
+    "latex": _in_latex,
+}
 """How labels and names of networks are written by form."""
 
 

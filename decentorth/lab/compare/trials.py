@@ -139,11 +139,16 @@ class Store:
     """A folder with one file for each run, named by a hash of the run's inputs.
 
     Rank 0 reads and writes. ``about`` holds the settings on which all runs depend: the problem
-    and the network.
+    and the network. Without these, where both are made in Python, a run that is kept counts only
+    if the fingerprint of its problem and network is the present one.
     """
 
-    def __init__(self, folder: Path, about: Mapping[str, object], communicator: Communicator):
+    def __init__(
+        self, folder: Path, about: Mapping[str, object] | None, communicator: Communicator
+    ):
         self.folder, self.communicator = folder, communicator
+        self._checks = about is None
+        about = about or {}
         self._about = {**about, "version": __version__, "files": _stamps(about.values())}
 
     def path(self, job: Job) -> Path | None:
@@ -175,12 +180,15 @@ class Store:
         if not raw:
             return None
         try:
-            return Trace.of_json(json.loads(raw))
+            trace = Trace.of_json(json.loads(raw))
         except DAMAGED as error:
             raise ValueError(
                 f"{path or self.folder} is damaged ({error!r:.80}): remove it, and its run is "
                 "made again"
             ) from None
+        if self._checks and trace.digest != fingerprint(job.run(self.communicator)):
+            return None
+        return trace
 
     def save(self, job: Job, trace: Trace) -> None:
         """Write a run to the folder, with every digit."""

@@ -219,6 +219,8 @@ class SampleSource(ABC):
     """The names of the sites, where each agent has files of its own."""
     units: tuple[Units, ...] = ()
     """The common units of each view, once samples are read that are to be in these."""
+    column_names: Sequence[str] = ()
+    """The names of the columns of the first view, once samples are read."""
     copies: float = 1.0
     """How many times samples are held while they are read."""
     beside: float = 0.0
@@ -243,6 +245,7 @@ class SampleSource(ABC):
             views = [(sparse_samples(view, agents.start), names) for view, names in views]
         scaled = [in_units(view, collective, self.wanted, names) for view, names in views]
         self.units = tuple(one for _, found in scaled for one in found)
+        self.column_names = views[0][1]
         return [view for view, _ in scaled]
 
     def deferred(self, build: Build, outline: Callable[[], Outline]) -> Deferred:
@@ -250,7 +253,7 @@ class SampleSource(ABC):
         takes."""
 
         def built(agents: slice, collective: Collective) -> AgentProblem[Any]:
-            return build(agents, collective).with_units(self.units)
+            return build(agents, collective).with_units(self.units, self.column_names)
 
         def sizes() -> Outline:
             size = outline()

@@ -95,6 +95,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     """
 
     _keeps_sparse = True
+    columns = ()
 
     def __init__(
         self,

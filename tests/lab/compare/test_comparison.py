@@ -574,3 +574,25 @@ def test_methods_by_sums_are_compared_with_gossip() -> None:
     found = compare(correlated, ("lbfgs", "cdadt", "direct"), graph, rules)
     reached = {entry.label: entry.traces[0].status for entry in found.entries}
     assert reached["lbfgs"] == reached["direct"] == "converged"
+
+
+def test_a_comparison_in_python_continues_and_tells(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Runs that are in the folder are not made again, unless the problem is another."""
+    rules = Rules(trials=2, iterations=20, tolerances=(1.0,))
+    first = compare(procrustes, CTA, graph, rules, out=tmp_path, progress=True)
+    assert "2/2 trials" in capsys.readouterr().out
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").iterdir()}
+    assert len(kept) == 2
+    more = compare(procrustes, f"{CTA},{ATC}", graph, rules, out=tmp_path)
+    assert capsys.readouterr().out == ""
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert len([*(tmp_path / "runs").iterdir()]) == 4
+    assert load(tmp_path).table("csv") == more.table("csv")
+    np.testing.assert_equal(more.entries[0].traces[0].history, first.entries[0].traces[0].history)
+    changed = compare(pca, CTA, graph, rules, out=tmp_path)
+    assert changed.table("csv").splitlines()[1:] != first.table("csv").splitlines()[1:]
+    (tmp_path / "comparison.yaml").write_text("")
+    with pytest.raises(ValueError, match="holds a comparison of the command line"):
+        compare(procrustes, CTA, graph, rules, out=tmp_path)

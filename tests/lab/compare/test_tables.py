@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import math
 import re
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from decentorth import DRFGT
 from decentorth.commands.line.flags import InputError
@@ -176,7 +178,7 @@ def test_a_trial_that_has_ended_keeps_its_value_and_one_that_diverged_is_infinit
     entry = found.entries[1]
     long = entry.traces[0].history
     short = {name: column[:5] for name, column in long.items()}
-    for status, held in (("converged", short["gradient_norm"][-1]), ("diverged", math.inf)):
+    for status, held in (("converged", short["gradient_norm"][-1]), ("diverged", 0.0)):
         ended = replace(entry.traces[1], history=short, status=status)
         changed = replace(entry, traces=(entry.traces[0], ended, entry.traces[0]))
         drawn = curve(found, changed, ("gradient_norm", "iterations"))
@@ -184,6 +186,46 @@ def test_a_trial_that_has_ended_keeps_its_value_and_one_that_diverged_is_infinit
         rest = long["gradient_norm"][5:]
         assert np.array_equal(drawn.high[4:], np.maximum(rest, held))
         assert np.array_equal(drawn.median[4:], rest)
+
+
+def test_a_curve_ends_where_the_median_of_the_table_is(found: Comparison) -> None:
+    """Of five trials two diverge: the median is the slowest of the other three, and the band is
+    that of these."""
+    entry = found.entries[1]
+    long = entry.traces[0].history
+    last = len(long["iteration"])
+
+    def cut(rows: int, status: str) -> Any:
+        history = {name: column[:rows] for name, column in long.items()}
+        return replace(entry.traces[0], history=history, status=status)
+
+    ended = [cut(rows, "converged") for rows in (4, 6, last)]
+    traces = (cut(2, "diverged"), *ended, cut(3, "diverged"))
+    five = replace(found, rules=replace(found.rules, trials=5))
+    drawn = curve(five, replace(entry, traces=traces), ("gradient_norm", "iterations"))
+    assert drawn.x[-1] == long["iteration"][-1]
+    assert np.isfinite(drawn.high).all()
+    assert np.array_equal(drawn.high[5:], np.full(last - 6, long["gradient_norm"][3]))
+
+
+def test_curves_on_axes_and_in_colours_of_ones_own(found: Comparison) -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    drawn = found.plot(ax=axes, x="rounds", colors={ATC: "black"}, labels={CTA: "theirs"})
+    assert drawn is figure
+    lines = {line.get_color() for line in axes.lines if line.get_gid() == "median"}
+    assert "black" in lines
+    assert len(lines) == 3
+    assert "theirs" in [text.get_text() for text in axes.get_legend().get_texts()]
+    with pytest.raises(InputError, match="ax is for one panel, and there are 4"):
+        found.plot(ax=axes)
+
+
+def test_a_notebook_shows_the_table(found: Comparison) -> None:
+    shown = found._repr_html_()
+    assert shown.count("<table>") == len(found.shown)
+    assert f"<th>{CTA}</th>" in shown
+    assert all(html.escape(note) in shown for note in found.notes()[1:])
 
 
 def test_a_comparison_prints_as_its_table(found: Comparison) -> None:
@@ -238,7 +280,7 @@ def test_tables_have_the_columns_that_are_asked_for(found: Comparison) -> None:
     assert r"\caption{A \& B}" + "\n" + r"\label{tab:x}" in latex
     assert re.search(rf"{ATC} & \\textbf{{[\d.]+}} \\\\$", latex, re.M)  # without a range
     with pytest.raises(
-        ValueError, match=r"unknown form 'word' \(there are csv, text, markdown, latex\)"
+        ValueError, match=r"unknown form 'word' \(there are csv, text, html, markdown, latex\)"
     ):
         found.table("word")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"unknown column 'byte'.*; did you mean 'bytes'"):
@@ -256,7 +298,7 @@ def test_a_figure_can_be_drawn_again_for_a_paper(found: Comparison) -> None:
     (legend,) = drawn.legends
     assert [text.get_text() for text in legend.get_texts()] == [
         "ours",
-        f"{CTA}, step {found.entries[0].step}",
+        CTA,
     ]
     lines = [line for line in axes.lines if line.get_gid() == "median"]
     for entry, line in zip((found.entries[1], found.entries[0]), lines, strict=True):

@@ -47,6 +47,8 @@ class L1PCA(AbsoluteLosses):
     True
     """
 
+    columns = ()
+
     def __init__(
         self, A: SparseOrArrays, rank: int, *, n_agents: int | None = None, first_agent: int = 0
     ):

@@ -100,6 +100,8 @@ class RobustPCA(WithTerm):
     True
     """
 
+    columns = ()
+
     def __init__(
         self,
         A: SparseOrArrays,

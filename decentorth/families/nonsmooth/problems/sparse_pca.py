@@ -62,6 +62,8 @@ class SparsePCA(WithTerm, SeparateColumns):
     True
     """
 
+    columns = ()
+
     def __init__(
         self,
         A: SparseOrArrays,

@@ -1,0 +1,101 @@
+"""Coordinates of new rows along directions that a run has found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import validate_data
+
+from ...protocols import Array
+
+
+class Coordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # no types
+    """Coordinates of rows along given directions: the estimator of a run (`FinishedRun.estimator`).
+
+    Nothing is left to fit. `fit` only checks the samples, so a pipeline or a clone keeps the
+    directions.
+
+    Parameters
+    ----------
+    components
+        ``(r, d)``: the directions.
+    mean, scale
+        ``(d,)``: subtracted from rows, and then their divisor; by default 0 and 1.
+    columns
+        The names of the columns, by which the columns of data frames are checked; empty for columns
+        without names.
+    fill
+        True for the mean in place of missing cells (NaN); false to refuse them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.estimators import Coordinates
+    >>> Coordinates(np.array([[0.0, 1.0]]), mean=np.array([1.0, 2.0])).transform([[5.0, 6.0]])
+    array([[4.]])
+    """
+
+    def __init__(
+        self,
+        components: Array,
+        *,
+        mean: Array | None = None,
+        scale: Array | None = None,
+        columns: Sequence[str] = (),
+        fill: bool = False,
+    ) -> None:
+        self.components = components
+        self.mean = mean
+        self.scale = scale
+        self.columns = columns
+        self.fill = fill
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.fill
+        tags.requires_fit = False
+        return tags
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number d of columns."""
+        return int(np.shape(self.components)[1])
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:
+        """``(d,)``: the names of the columns; AttributeError where they have none."""
+        if not self.columns:
+            raise AttributeError("the columns have no names")
+        return np.array(self.columns, dtype=object)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components)
+
+    def fit(self, X: object, y: object = None) -> Self:
+        """Check the samples X, ``(m, d)``; y is ignored."""
+        self._rows(X)
+        return self
+
+    def transform(self, X: object) -> Array:
+        """``(m, r)``: the coordinates of the samples X, ``(m, d)``."""
+        rows = self._rows(X)
+        if self.mean is not None:
+            rows = np.where(np.isnan(rows), self.mean, rows) - self.mean
+        if self.scale is not None:
+            rows = rows / self.scale
+        coordinates: Array = rows @ np.transpose(self.components)
+        return coordinates
+
+    def _rows(self, X: object) -> Array:
+        finite = "allow-nan" if self.fill else True
+        options = {"dtype": np.float64, "ensure_all_finite": finite}
+        found: Array = validate_data(self, X, reset=False, **options)
+        return found
