@@ -77,7 +77,7 @@ class SafeTracking(Exact, Ordered):
         The weight of infeasibility, above 0, or auto.
     safe
         Halve steps that turn out too large and start over, so that no agent ever leaves the safety
-        region; a penalty auto beside a given step follows it.
+        region. With a given step, an automatic penalty is adjusted as well.
     """
 
     gradient_factor: ClassVar[float] = 1.0

@@ -173,8 +173,8 @@ class RunSettings(CaseSettings, Place, Limits):
     require_converged : bool
         Exit with code 4 if the run ends without convergence.
     history_rows : int
-        Number of rows in the history, about, spaced evenly in the logarithm of the iteration. By
-        default 200, at most one in five iterations.
+        Approximate number of history rows, spaced logarithmically. By default 200, at most one in
+        five iterations.
     record_agents : bool
         Also record each agent's distance from the mean, and its point or angle. Reports can then
         play the run.

@@ -140,9 +140,7 @@ def sentences(history: Columns, n: int) -> list[str]:
     said = [f"{n} agents took {rounds} rounds of messages; each sent {size(sent / n)}."]
     if "consensus_error" in history:
         apart = history["consensus_error"]
-        said.append(
-            f"They disagreed by up to {apart.max():.2g}, and by {apart[-1]:.2g} at the end."
-        )
+        said.append(f"Their disagreement rose to {apart.max():.2g} and fell to {apart[-1]:.2g}.")
     last = []
     if "gradient_norm" in history:
         gradient = history["gradient_norm"]
