@@ -1,6 +1,6 @@
 """
-Eleven methods on the digits
-============================
+Which of eleven methods is fastest on the digits?
+=================================================
 
 Five principal components of scikit-learn's digits. Each of ten agents holds the
 images of one digit, the hardest division. Choose methods by name, or leave them

@@ -1,6 +1,6 @@
 """
-Hospitals: components and correlations of records that stay where they are
-==========================================================================
+Hospitals: what do the pooled records show, though none leaves its site?
+========================================================================
 
 Ten hospitals of unequal sizes want the principal components of all their
 records, and the canonical correlations of two groups of measurements, as if all

@@ -1,6 +1,6 @@
 """
-Orthogonal layers: ten agents train one network, and each has one class
-=======================================================================
+Orthogonal layers: can ten agents with one class each train one network?
+========================================================================
 
 Each of ten agents has images of one digit only (scikit-learn's digits), and no
 image leaves it. Together, on a ring, they train a PyTorch network whose two

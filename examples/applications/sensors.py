@@ -1,6 +1,6 @@
 """
-Sensors: a spatial filter and correlations over lossy radio links
-=================================================================
+Sensors: how do they find a spatial filter over lossy radio links?
+==================================================================
 
 Sixteen stations, at random in a square, each have an array of twelve sensors of
 one design and hear their nearest neighbours over radio links that lose some of

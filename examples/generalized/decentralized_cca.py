@@ -1,6 +1,6 @@
 """
-Decentralized canonical correlations
-====================================
+How do agents find canonical correlations?
+==========================================
 
 Canonical correlations where no agent sees the covariance: ten agents in a ring,
 each with the images of one digit. ::

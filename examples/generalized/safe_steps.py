@@ -1,6 +1,6 @@
 """
-Safe steps on CCA
-=================
+How small are safe steps on CCA?
+================================
 
 Safe steps on CCA, beside Figure 9 of paper 003: the largest step that stays in
 the region, along two landing methods. ::

@@ -1,6 +1,6 @@
 """
-Sensitivity of landing and PLAM on CCA
-======================================
+How sensitive are landing and PLAM to their parameters?
+=======================================================
 
 How landing and PLAM on CCA depend on their two parameters (what figures 8 and
 10 of paper 003 ask on eigenvalue problems). ::

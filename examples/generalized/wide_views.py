@@ -1,6 +1,6 @@
 """
-Decentralized CCA of wide views
-===============================
+How do agents correlate wide views?
+===================================
 
 Canonical correlations of wide views where no agent sees the covariance: how
 many columns the agents' sketch should have. ::

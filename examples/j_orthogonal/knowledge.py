@@ -1,6 +1,6 @@
 """
-Knowledge graphs of real size
-=============================
+How do I embed a knowledge graph of real size?
+==============================================
 
 UltraE, ComplEx and DistMult trained by mini-batches on graphs of real size, by
 the same loop. ::

@@ -1,6 +1,6 @@
 """
-Nonsmooth problems over networks
-================================
+How does a network solve nonsmooth problems?
+============================================
 
 Robust subspaces and dictionaries over networks: DRSM with ten agents on a ring,
 a random graph and a complete graph. ::
