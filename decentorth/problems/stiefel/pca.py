@@ -73,6 +73,10 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     weights
         ``"samples"`` counts every sample equally, as in one table. ``"agents"`` counts every agent
         equally: m_i n replaces m.
+    n_agents
+        Number of all agents. By default those of A.
+    first_agent
+        Number of the first agent of A among all agents.
     n_samples
         Number m of samples of all agents. Needed for ``"samples"`` if the samples of some agents
         only are given.
