@@ -132,7 +132,7 @@ def check_met(problem: AnyProblem, stopping: Rule | None, start: Array) -> None:
         beside = "an error tolerance" if nonsmooth(problem) else "a gradient tolerance"
         raise ValueError(
             "all agents start at one point, so a tolerance of consensus or feasibility alone is "
-            f"met before the first iteration: give {beside} beside it, or leave it out"
+            f"met before the first iteration: also give {beside}, or leave it out"
         )
 
 

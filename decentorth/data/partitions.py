@@ -156,7 +156,7 @@ def partition(
     known = as_labels(labels)
     if known.size != m:
         raise ValueError(
-            f"labels must be as many as samples, but there are {known.size} labels and {m} samples"
+            f"each sample needs one label, but there are {known.size} labels and {m} samples"
         )
     if kind == "by-column":
         return by_column(known, n_agents)

@@ -154,7 +154,7 @@ class DoubleTracking(Method, ABC):
         super().__post_init__()
         if self.sketch_columns is not None and self.preconditioner != "sketch":
             raise ValueError(
-                f"sketch_columns are those of preconditioner 'sketch', got {self.preconditioner!r}"
+                f"sketch_columns needs preconditioner 'sketch', got {self.preconditioner!r}"
             )
 
     @abstractmethod

@@ -333,7 +333,7 @@ class Run(Shown):
         Raises
         ------
         CheckpointError
-            No checkpoint is whole, or it is of another run; the message says how.
+            No checkpoint is whole, or it belongs to another run; the message says how.
         """
         match path:
             case None | Resumed():

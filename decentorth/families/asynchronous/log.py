@@ -162,7 +162,7 @@ def read_agent(folder: Path, agent: Agent) -> Index | None:
     try:
         header, content = _read(path, "agent", "checkpoint of an agent", lambda header: size)
         if {name: header.get(name) for name in _agent(agent)} != _agent(agent):
-            raise ValueError(f"{path} is of another agent or run")
+            raise ValueError(f"{path} belongs to another agent or run")
     except ValueError as error:
         raise ValueError(
             f"{error}: remove it, and this agent starts again from the beginning of the run"

@@ -64,7 +64,7 @@ def check_method(method: Any, channel: Channel, warns: bool = False) -> None:
     if channel.all(Crash) and beyond:
         raise ChannelError(
             "after a crash agents restart with a point, a tracker and its field, but this method "
-            f"also keeps {beyond}: take sleep, whose agents keep what they have"
+            f"also keeps {beyond}: take sleep, in which agents keep all arrays"
         )
 
 

@@ -308,9 +308,7 @@ def from_function(
                     f"{len(own.items[0])}"
                 )
         if n_agents not in (None, len(own.items)):
-            raise ValueError(
-                f"n_agents is {n_agents}: the data are those of {len(own.items)} agents"
-            )
+            raise ValueError(f"n_agents is {n_agents}, but the data have {len(own.items)} agents")
     elif n_agents is None:
         raise ValueError("n_agents is None: give n_agents, at least 1")
     else:

@@ -97,12 +97,12 @@ class ProcrustesSettings(Sourced):
     rank
         Columns r of x (generated data).
     rows
-        Rows m_i of each agent's A_i (generated data); by default 10, or as many as it takes for
-        dimension rows in all.
+        Rows m_i of each agent's A_i (generated data); by default 10, or more so that all agents
+        together have dimension rows.
     decay
         Ratio of successive eigenvalues of sum_i A_i^T A_i (generated data).
     largest_eigenvalue
-        Its largest eigenvalue; by default the Gaussian data's own.
+        Largest eigenvalue of sum_i A_i^T A_i; by default the Gaussian data are not scaled.
     data
         File with the rows of all A_i, shape (m, d): .npy, .npz, .csv, svmlight or Matrix Market.
     targets

@@ -78,7 +78,7 @@ def resume(given: str | os.PathLike[str], start: Start, collective: Collective) 
     Raises
     ------
     files.CheckpointError
-        There is no checkpoint, all are damaged, or it is of another run; raised on every rank.
+        There is no checkpoint, all are damaged, or it belongs to another run; raised on every rank.
     """
     listed = files.on_all(collective, lambda: collective.rank == 0 and files.found(given))
     listing = collective.everyone(json.dumps(listed, default=str).encode())[0]
@@ -149,7 +149,7 @@ def _refuse(collective: Collective, path: Path, difference: str | None) -> None:
     """Raise on every rank if any has found a difference."""
     for text in collective.everyone((difference or "").encode()):
         if text:
-            raise files.CheckpointError(f"{path} is of another run: {text.decode()}")
+            raise files.CheckpointError(f"{path} belongs to another run: {text.decode()}")
 
 
 def _facts(manifest: files.Manifest) -> Resumed:
