@@ -55,8 +55,12 @@ def step_size(paper: str, part: str, horizon: int) -> str:
 
 
 def bound(paper: str, part: str, horizon: int, envelope: float) -> float:
-    """The right side for f >= 0, where ``envelope`` is the mean of f_lambda at the starts."""
-    blocks, lam, log, root = NUMBER, PARAMETER, 1.0 + math.log(horizon), math.sqrt(horizon + 1)
+    """The right side for f >= 0, where ``envelope`` is the mean of f_lambda at the starts.
+
+    Part (b) has the constants of docs/errata.md, 1 + log(T + 1) and 12 sqrt(l).
+    """
+    blocks, lam = NUMBER, PARAMETER
+    log, root = 1.0 + math.log(horizon + 1), math.sqrt(horizon + 1)
     if paper == "000":
         above = envelope + SHARE**2 * (1.0 + 68.0 / 9.0 * (blocks - 2)) / (lam * blocks) * (
             1.0 if part == "a" else log
@@ -71,7 +75,7 @@ def bound(paper: str, part: str, horizon: int, envelope: float) -> float:
         )
         above += SHARE**4 / (2 * lam * blocks * root**2)
     else:
-        above = (9.0 * log + 6.0 * math.sqrt(blocks) + 2.0) / (2 * lam * blocks)
+        above = (9.0 * log + 12.0 * math.sqrt(blocks) + 2.0) / (2 * lam * blocks)
     slope = lam / blocks * (blocks / (2 * lam) - (2 * blocks - 3) * STEEP)
     return (envelope + above) / (slope * SHARE / (STEEP * math.sqrt(blocks)) * root)
 

@@ -186,13 +186,18 @@ def rgd(metric: Any) -> Callable[[Any, int, float, float], Any]:
     return make
 
 
-LANDING = (1 / 128, 1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
+LANDING = (1 / 128, 1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0)
+"""Of RGD too the grids go on from where most problems have the best step: components take steps
+much longer."""
 EUCLIDEAN = Method(
-    "RGD rolling mean Euclidean", rgd("euclidean"), (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 4.0)
+    "RGD rolling mean Euclidean",
+    rgd("euclidean"),
+    (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 4.0, 16.0, 64.0, 256.0),
 )
+NATURAL = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1.0, 4.0, 16.0, 64.0)
 METHODS = (
     EUCLIDEAN,
-    Method("RGD rolling mean natural", rgd("natural"), (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1.0)),
+    Method("RGD rolling mean natural", rgd("natural"), NATURAL),
     Method("landing rolling mean", landing("rolling", ""), LANDING, (0.02, 0.1)),
     Method("online landing", landing("sampled", "", "one"), LANDING, (0.02, 0.1)),
     Method("landing on samples", landing("sampled", ""), LANDING, (0.02, 0.1), 3),

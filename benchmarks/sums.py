@@ -192,12 +192,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--cells", default=",".join(CELLS))
     parser.add_argument("--graphs", default="ring10")
-    parser.add_argument("--methods", default=",".join((*SUMS, *QUICK)))
+    parser.add_argument("--methods", default=",".join(("auto", *SUMS, *QUICK)))
     parser.add_argument("--tolerance", type=float, default=1e-6)
     parser.add_argument("--all", action="store_true", help="all methods, to 12,000 iterations")
     parser.add_argument("--secure", action="store_true", help="clear and secure sums in turn")
     given = parser.parse_args()
-    methods = (*SUMS, *GOSSIP) if given.all else given.methods.split(",")
+    methods = ("auto", *SUMS, *GOSSIP) if given.all else given.methods.split(",")
     if given.secure:
         methods = (*SUMS, "rgd:step_size=1e-3,batch_size=20")
     most = 12_000 if given.all else MOST

@@ -4,7 +4,7 @@
 
 agents.svg plays the run of ``decentorth demo``: points on the sphere, the ring and the curves, over
 the iterations. Where nothing moves, as in print, it shows the end of the run. first.svg is the
-figure of the first page's Python.
+figure of the first page's Python, with a row of every iteration.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import decentorth
 from decentorth.commands.run.command import main as run
 from decentorth.lab.demo import FLAGS
 from decentorth.lab.plot.player import CURVES
@@ -154,7 +155,10 @@ def main() -> None:
     (code,) = re.findall(r"```python\n(.*?)```", (here / "index.md").read_text(), re.S)
     names: dict[str, Any] = {}
     exec(code, names)  # our own page
-    names["result"].plot(width="page").savefig(here / "first.svg", metadata={"Date": None})
+    result = decentorth.solve(
+        names["problem"], "drfgt", "ring", stopping=names["stopping"], record_every=1
+    )
+    result.plot(width="page").savefig(here / "first.svg", metadata={"Date": None})
     with tempfile.TemporaryDirectory() as folder:
         run([*FLAGS.split(), "--quiet", "--overwrite", "--out", folder])
         history = read_history(folder)

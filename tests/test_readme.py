@@ -240,14 +240,14 @@ def test_the_readme_is_short_and_soon_shows_python() -> None:
     assert len(README.partition("```python")[0].split()) <= 120
 
 
-@pytest.mark.parametrize("ranks", [1, pytest.param(4, marks=pytest.mark.ranks)])
+@pytest.mark.parametrize("ranks", [1, pytest.param(3, marks=pytest.mark.ranks)])
 def test_the_python_of_the_readme_prints_what_it_says(ranks: int, tmp_path: Path) -> None:
     """All but seconds, whose digits of rounding may differ on another machine."""
     (code,), (output,) = blocks("python"), blocks("text")
     said = run(
         [*(["mpirun", "-n", str(ranks)] if ranks > 1 else []), sys.executable, "-c", code], tmp_path
     )
-    for line in ("  status ", "  agents ", "  objective "):
+    for line in ("  auto ", "  leaves ", "  status ", "  agents ", "  objective "):
         (promised,) = (one for one in output.splitlines() if one.startswith(line))
         assert promised in said
 

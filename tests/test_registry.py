@@ -55,7 +55,7 @@ def test_every_method_can_be_imported_from_the_package(name: str) -> None:
 def test_every_method_is_in_the_contract_suite_and_in_the_tables() -> None:
     """The page of a method is made of its rows in both tables."""
     # other agents, or no iterations: other tests
-    elsewhere = {do.AsynchronousDRFGT, do.LOBPCG, do.TrackedLanding, do.Direct}
+    elsewhere = {do.AsynchronousDRFGT, do.LOBPCG, do.TrackedLanding, do.Direct, do.AutoMethod}
     assert {type(method.algorithm()) for method in METHODS} | elsewhere >= set(NAMED.values())
     page = (ROOT / "docs/methods.md").read_text()
     for section in ("All methods in groups", "Which method when"):
@@ -65,7 +65,7 @@ def test_every_method_is_in_the_contract_suite_and_in_the_tables() -> None:
 
 def test_the_tables_recommend_what_the_list_recommends() -> None:
     page = (ROOT / "docs/methods.md").read_text()
-    assert {*re.findall(r"^\| \*\*`(\w+)`\*\* \|", page, re.MULTILINE)} == {*FIRST} - {"auto"}
+    assert {*re.findall(r"^\| \*\*`(\w+)`\*\* \|", page, re.MULTILINE)} == {*FIRST}
 
 
 def test_what_is_no_method_is_not_in_the_package() -> None:

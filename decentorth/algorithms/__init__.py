@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ..families.generalized.algorithms import *  # noqa: F403
     from ..families.j_orthogonal.algorithms import *  # noqa: F403
     from ..families.nonsmooth.algorithms import *  # noqa: F403
+    from .auto import AutoMethod as AutoMethod
     from .centralized.block_krylov import BlockKrylov as BlockKrylov
     from .centralized.conjugate_gradients import ConjugateGradients as ConjugateGradients
     from .centralized.direct import Direct as Direct

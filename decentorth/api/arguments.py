@@ -41,7 +41,8 @@ class Setup(Place, Generic[P]):
         are spread over the ranks.
     algorithm
         E.g. ``DRFGT(step_size=1e-2, penalty=10.0)``, a class, or a name as on the command line:
-        ``"drfgt:penalty=10"``.
+        ``"drfgt:penalty=10"``. By default the run takes the method that fits the problem, the
+        network and its faults.
     W
         ``(n, n)`` mixing matrix, symmetric and doubly stochastic, or a `topologies.WeightSequence`
         that gives one for every round. Or a networkx graph, with Metropolis weights;
@@ -63,7 +64,7 @@ class Setup(Place, Generic[P]):
     """
 
     problem: AnyProblem[P]
-    algorithm: AnyMethod[P]
+    algorithm: AnyMethod[P] = "auto"  # the form makes a method of it
     W: Any = None
     _: KW_ONLY
     x0: Array | None = None

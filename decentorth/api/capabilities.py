@@ -90,7 +90,7 @@ def fitting(
     for name, method in known.items():
         declared = Declared.of(method)
         needs = declared.requires or declared.requires_set
-        if needs and declared.nonsmooth == nonsmooth(problem) and _fits(problem, method, network):
+        if needs and declared.nonsmooth == nonsmooth(problem) and fits(problem, method, network):
             other_kind = (method.network == "single-agent") != (problem.n_agents == 1)
             other_counts = declared.counts != given.counts
             common, needed = len(bases & {*type(method).__mro__}), len(declared.requires)
@@ -98,7 +98,8 @@ def fitting(
     return [name for *_, name in sorted(found)]
 
 
-def _fits(problem: AnyProblem, method: Method, network: Network) -> bool:
+def fits(problem: AnyProblem, method: Method, network: Network) -> bool:
+    """True if the problem and the network have what the method needs."""
     try:
         check_capabilities(problem, method)
         check_network(method, network)

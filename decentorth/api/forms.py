@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 import topologies as tp
-from topologies.words import partners
+from topologies.names import GRAPHS
+from topologies.words import normal_name, partners
 
 from .. import network as networks
 from ..numerics.ordered_sums import Csr
@@ -131,7 +132,13 @@ def method(algorithm: Any) -> object:
     """The method that is given as an object, a class with its default settings, or a name such as
     ``"drfgt:penalty=10"``."""
     if isinstance(algorithm, str):
+        if _names_network(algorithm):
+            raise ValueError(f"{algorithm!r} is a network, not an algorithm: give W={algorithm!r}")
         return algorithms.read(algorithm)
+    if isinstance(algorithm, np.ndarray) or hasattr(algorithm, "adjacency"):
+        raise TypeError(
+            f"{type(algorithm).__name__} is a network, not an algorithm: give it as W=..."
+        )
     if not hasattr(algorithm, "step"):
         raise TypeError(
             "the algorithm must be a method such as do.DRFGT(), or a name such as 'drfgt' or "
@@ -144,6 +151,12 @@ def method(algorithm: Any) -> object:
     except TypeError as error:
         name = algorithm.__name__
         raise TypeError(f"{name} needs settings, as in do.{name}(...): {error}") from None
+
+
+def _names_network(name: str) -> bool:
+    """True for the name of a graph or a sequence, such as ``"torus:2x5"``."""
+    word = normal_name(name.partition(":")[0])
+    return word in GRAPHS or tp.is_digraph_name(name) or tp.is_sequence_name(name)
 
 
 def start(x0: Array | None, problem: Problem[object], seed: int) -> Array:
@@ -179,8 +192,8 @@ def start(x0: Array | None, problem: Problem[object], seed: int) -> Array:
     return point
 
 
-def adds(W: Any, n_agents: int) -> bool:
-    """True if agents of this network can add exactly along a tree: it stays, with edges both
+def adds(weights: Any) -> bool:
+    """True if agents with these weights can add exactly along a tree: they stay, and edges go both
     ways."""
-    weights, _ = network(W, n_agents, 0)
-    return not isinstance(weights, tp.DirectedWeights | tp.WeightSequence)
+    changes = isinstance(weights, tp.DirectedWeights | tp.WeightSequence)
+    return not changes and getattr(weights, "push", None) is None

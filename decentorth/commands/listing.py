@@ -55,8 +55,9 @@ def listed(kind: str, /, *, all: bool = False) -> str:
     wrapper = TextWrapper(width, break_on_hyphens=False, break_long_words=False)
     wrapper.subsequent_indent = " " * _COLUMN
     if kind.lower() == "algorithms" and not all:
-        rows = list(FIRST.items())
-        rest = len(registry.algorithms.names()) - len(rows)
+        known = registry.algorithms.names()
+        rows = [(name, words) for name, words in FIRST.items() if name in known]
+        rest = len(known) - len(rows)
         more = f"\n{rest} more: decentorth list algorithms --all"
     else:
         entries = sorted(KINDS[kind.lower()]().items())

@@ -4,8 +4,8 @@ agents on a graph.
 All have these parameters, by name only:
 
 algorithm
-    The name of a method, or one with its settings such as ``DRFGT(penalty=5.0)``; auto: the default
-    that each estimator names.
+    The name of a method, or one with its settings such as ``DRFGT(penalty=5.0)``; auto: the method
+    that fits the problem and the network, as for `decentorth.solve`.
 step_size
     The method's, where it is given by name; auto: Barzilai-Borwein steps for RGD and landing
     methods on data in one place, otherwise the method's own.

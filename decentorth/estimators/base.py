@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .. import registry
-from ..api import Result, forms, solve
+from ..api import Result, solve
 from ..api.certificate import certify
 from ..api.same import check_facts
 from ..data.sites import naming, sites_of
@@ -81,9 +81,6 @@ class Entries(NamedTuple):
 class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """The parameters of all estimators, and the run of the method.
 
-    The class variables ``_alone`` and ``_together`` name the default methods for data in one place
-    and for agents.
-
     Parameters
     ----------
     scale
@@ -95,10 +92,8 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         of the samples seen.
     """
 
-    _alone: ClassVar[str] = "rgd"
-    _together: ClassVar[str] = "drfgt"
-    _adding: ClassVar[str] = ""
-    """The method of agents that can add exactly along a tree; by default ``_together``."""
+    _default: ClassVar[str] = "auto"
+    """The method that ``algorithm="auto"`` stands for."""
     _slope: ClassVar[str] = "gradient_norm"
     """The metric to which ``tol`` applies."""
     _metrics: ClassVar[tuple[Metric, ...]] = ()
@@ -135,13 +130,14 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def _n_features_out(self) -> int:
         return int(self.n_components_)
 
-    def _method(self, n_agents: int, features: bool = False, W: Any = None) -> Any:
-        """The algorithm that the parameters name or hold; W is the network of several agents."""
-        method = self.algorithm
-        if method == "auto":
-            method = "lobpcg" if features else self._alone if n_agents == 1 else self._together
-            if self._adding and n_agents > 1 and not features and forms.adds(W, n_agents):
-                method = self._adding
+    def _method(self, n_agents: int) -> Any:
+        """The algorithm that the parameters name or hold."""
+        method = self._default if self.algorithm == "auto" else self.algorithm
+        if method == "auto" and self.step_size != "auto":
+            raise ValueError(
+                f"step_size is a setting of one method, got {self.step_size!r}: add "
+                "algorithm='drfgt'"
+            )
         if isinstance(method, str):
             entry, own = registry.algorithms.get(method), {"step_size": self.step_size}
             if self.step_size == "auto":
@@ -170,7 +166,6 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         n_agents: int,
         build: Build,
         W: Any,
-        features: bool = False,
         last: Directions = None,
         method: Any = None,
     ) -> tuple[Array, Result]:
@@ -184,13 +179,14 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """
         check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
         alone = W is None
-        stopping, sites, private = self._rule(), (), False
+        stopping, private = self._rule(), False
+        sites: tuple[str, ...] = ()
         if not alone:
             sites, private = self.sites_, self._private
 
         result = solve(
             Deferred(n_agents, self._started(build, last), sites=sites, private=private),
-            method or self._method(n_agents, features, W),
+            method or self._method(n_agents),
             W,
             iterations=self.max_iter,
             stopping=stopping if alone else stopping & Consensus(self.tol),
@@ -249,8 +245,9 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def _solve_features(self, problem: SplitPencil, W: Any) -> tuple[Array, Result]:
         """``(d, r)``: the rows of all agents that hold features, and the result; sets
         ``certificate_`` too."""
+        method = registry.algorithms.get("lobpcg")() if self.algorithm == "auto" else None
         _, result = self._solve(
-            problem.n_agents, lambda own, _: problem.restrict(own), W, features=True
+            problem.n_agents, lambda own, _: problem.restrict(own), W, method=method
         )
         result, self.certificate_ = certify(result)
         split: Any = result.problem

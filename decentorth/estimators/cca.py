@@ -68,8 +68,7 @@ class CCA(
         depend on each other. Columns that depend on others exactly, such as the indicators of all
         categories, need none: correlations and scores are those of the column spaces of the views.
     algorithm
-        Name or instance of a method. By default RGD for data in one place, and GeneralizedDRFGT for
-        agents.
+        Name or instance of a method. By default that which fits the data and the network.
     step_size
         Step size or schedule of the method. By default found from the data.
     tol
@@ -122,8 +121,6 @@ class CCA(
     >>> bool(np.corrcoef(scores[:, 0], others[:, 0])[0, 1] > 0.99)
     True
     """
-
-    _together = "generalized_drfgt"
 
     n_components: int = 2
     _: KW_ONLY
@@ -213,7 +210,8 @@ class CCA(
         (n2,) = {second.shape[1] for second in seconds if second is not None}
         rank = self._rank(count, self.n_features_in_, n2)
         # the problem refuses a ridge that is no number
-        wide = isinstance(self.ridge, Real) and count < max(self.n_features_in_, n2)
+        ridge: Any = self.ridge
+        wide = isinstance(ridge, Real) and count < max(self.n_features_in_, n2)
         spans: list[Array] = []  # of wide views in one place with a ridge, which hold the answer
 
         def build(own: slice, collective: Collective) -> Pairs:
@@ -256,14 +254,14 @@ class CCA(
                 covariance, products = result.problem.covariance(), products_of(point, result)
             x, y = self._columns
             mean, scales = np.concatenate((x.mean, y.mean)), np.concatenate((x.scale, y.scale))
-            self._seen = None
+            self._seen: RootCovariance | RunningCovariance | None = None
             if spans:
                 first, second = spans
                 point = _from_bases(spans, point)
                 products = Products(
                     first @ products.first, second @ products.second, second @ products.cross
                 )
-                if max(len(first), len(second)) <= FORMED:
+                if covariance is not None and max(len(first), len(second)) <= FORMED:
                     values, vectors = np.linalg.eigh(covariance)
                     root = _from_bases(spans, vectors * np.sqrt(np.maximum(values, 0.0)))
                     self._seen = RootCovariance(count, mean, scales[:, None] * root)

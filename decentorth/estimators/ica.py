@@ -146,7 +146,7 @@ class ICA(ComponentEstimator):
         Tolerance of the gradient norm, and for agents of their disagreement, for sources of
         variance 1.
     algorithm
-        Name or instance of a method. By default RGD for data in one place, and DRFGT for agents.
+        Name or instance of a method. By default that which fits the data and the network.
     step_size
         Step size or schedule of the method. By default found from the data.
     max_iter

@@ -50,8 +50,7 @@ class LDA(ComponentEstimator):
         Added to the scatter within classes, as a share of its mean eigenvalue; needed where
         features are constant within all classes or depend on each other.
     algorithm
-        Name or instance of a method. By default RGD for data in one place, and GeneralizedDRFGT for
-        agents.
+        Name or instance of a method. By default that which fits the data and the network.
     step_size
         Step size or schedule of the method. By default found from the data.
     tol
@@ -83,8 +82,6 @@ class LDA(ComponentEstimator):
     (90, 2)
     """
 
-    _together = "generalized_drfgt"
-    _adding = "direct"
     _centers = True
 
     n_components: int | None = None

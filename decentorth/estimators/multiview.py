@@ -51,8 +51,7 @@ class MultiviewCCA(StreamEstimator):
         columns of a view nearly depend on others. Columns that depend on others exactly, such as
         the indicators of all categories, need none.
     algorithm
-        Name or instance of a method. By default RGD for data in one place, and GeneralizedDRFGT for
-        agents.
+        Name or instance of a method. By default that which fits the data and the network.
     step_size
         Step size or schedule of the method. By default found from the data.
     tol
@@ -85,7 +84,6 @@ class MultiviewCCA(StreamEstimator):
     (90, 1)
     """
 
-    _together = "generalized_drfgt"
     _centers = True
 
     n_components: int | None = None

@@ -26,7 +26,7 @@ class Pairs(problems.CCA):
     """The problem without its answer, which the metrics would otherwise compute for columns of the
     history; of views with ``columns`` columns, which are given in bases."""
 
-    def __init__(self, *views: object, columns: tuple[int, int], **given: Any) -> None:
+    def __init__(self, *views: Any, columns: tuple[int, int], **given: Any) -> None:
         self._columns = columns
         super().__init__(*views, **given)
 

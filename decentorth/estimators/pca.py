@@ -118,9 +118,7 @@ class PCA(StreamEstimator):
         variance 1. The angle to the answer is about tol over the gap of the explained variance
         ratios.
     algorithm
-        Name or instance of a method. By default an eigensolver for data in one place (ARPACK for
-        fewer than 100 components of more than 1000 samples and features, otherwise LAPACK), and
-        DeEPCA for agents.
+        Name or instance of a method. By default that which fits the data and the network.
     step_size
         Step size or schedule of the method. By default found from the data.
     max_iter
@@ -154,7 +152,6 @@ class PCA(StreamEstimator):
     True
     """
 
-    _together = "deepca"
     _centers = True
 
     n_components: int | float | None = None
@@ -261,14 +258,15 @@ class PCA(StreamEstimator):
     def _fit_directly(self, X: Any) -> Self:
         """Fit to the samples, dense or sparse, by one of scikit-learn's exact solvers."""
         (m, d), most = X.shape, min(X.shape)
+        sparse = issparse(X)
         rank: Any = self.n_components
         if not self._share:
             rank = check_components(rank, most, FEWER)
-        if not issparse(X):
+        if not sparse:
             X = self._sized("X", X)
         elif X.nnz:
             self._sized("X", X.data[None])
-        if issparse(X):
+        if sparse:
             X, units = _near_zero(X)
             self._keep_units(units)
         elif self.scale or self._wanted.fill:
@@ -276,10 +274,10 @@ class PCA(StreamEstimator):
         else:
             X, units = pooled.centred(X)
             self._keep_units(units)
-        mean, entries = np.asarray(X.mean(axis=0)).ravel(), X.data if issparse(X) else X
+        mean, entries = np.asarray(X.mean(axis=0)).ravel(), X.data if sparse else X
         squares = float(np.vdot(entries, entries) - m * (mean @ mean))
-        solver = "covariance_eigh" if issparse(X) or m >= TALL * d else "full"
-        if issparse(X) and d > DIRECT:
+        solver = "covariance_eigh" if sparse or m >= TALL * d else "full"
+        if sparse and d > DIRECT:
             if self._share or rank == most:
                 raise ValueError(
                     f"sparse samples of more than {DIRECT} features need a number of components "
@@ -289,7 +287,7 @@ class PCA(StreamEstimator):
         elif most > DIRECT and not self._share and FEW * rank <= most:
             solver = "arpack"
         found = None
-        if most > DIRECT and not issparse(X) and not self._share and rank >= SEVERAL:
+        if most > DIRECT and not sparse and not self._share and rank >= SEVERAL:
             found = _leading(X, rank)
         if found is None:
             seed = self.random_state
@@ -340,7 +338,7 @@ class PCA(StreamEstimator):
         method = self._method(n)
         if before:
             last = forecast(before).T
-            if self.algorithm == "auto":
+            if self.algorithm == "deepca":
                 method = replace(method, momentum=vars(self).get("_ratio", 0.0))
         point, result = self._solve(n, build, W, last=last, method=method)
         if not before:

@@ -70,8 +70,7 @@ class SubgradientEstimator(ComponentEstimator):
 
     tol: float = 1e-6
 
-    _alone: ClassVar[str] = "drsm"
-    _together: ClassVar[str] = "drsm"
+    _default: ClassVar[str] = "drsm"
     _slope: ClassVar[str] = "step_share"
     _metrics: ClassVar[tuple[Metric, ...]] = (StepShare(),)
 

@@ -33,7 +33,7 @@ messages and the curves. FOLDER, by default decentorth-demo, gets the run and th
 It takes a few seconds and no network."""
 FLAGS = (
     "--problem pca --data synthetic --dimension 3 --rank 1 --gap 0.3 --heterogeneity 2 "
-    "--agents 10 --topology ring "
+    "--agents 10 --topology ring --algorithm drfgt "
     "--seed 13 --iterations 1000 --history-rows 400 --record-agents"
 )
 """The run: a point on the sphere for each agent, whose data have a principal direction of their

@@ -476,6 +476,11 @@ class Network(Shown):
             return spanning_tree(topologies.metropolis_weights(topologies.path(self.n_agents)))
         return spanning_tree(self.W)
 
+    @property
+    def rounds_of_sum(self) -> int:
+        """The rounds of a sum over all agents: to the root of the tree and back."""
+        return 2 * self._tree.depth
+
     @cached_property
     def _sum(self) -> TreeSum:
         return TreeSum(self._tree, self.bounds, self.communicator)
@@ -487,7 +492,7 @@ class Network(Shown):
         total = self._sum(values.astype(np.float64, casting="same_kind", copy=False))
         messages = 2 * (self.n_agents - 1)
         self._totals[Contents(use, (width,))] += 1
-        self.rounds += 2 * self._tree.depth
+        self.rounds += self.rounds_of_sum
         self.messages += messages
         self.bytes += 8 * width * messages
         self.transport_messages += self._sum.messages

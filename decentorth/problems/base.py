@@ -569,7 +569,11 @@ class Loadable:
             views = read(agents, collective)
             with named():
                 lists, units = _in_units(views, agents.start, collective, wanted)
-            place = {"first_agent": agents.start, **cls._of_all(lists[0], collective), **more}
+            place = {
+                "first_agent": agents.start,
+                **cls._of_all(lists[0], collective, units),
+                **more,
+            }
             with collective.together(), named():
                 return make(*lists, *settings, **place).with_units(units)
 
@@ -600,8 +604,11 @@ class Loadable:
             raise TypeError(f"{call} after {last}: {wrong}") from None
 
     @classmethod
-    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, object]:
-        """The arguments that need the data of all agents, of which ``data`` are those here."""
+    def _of_all(
+        cls, data: list[Array], collective: Collective, units: Sequence[Units]
+    ) -> dict[str, object]:
+        """The arguments that need the data of all agents, of which ``data`` are those here, in
+        these ``units``."""
         return {}
 
 

@@ -41,7 +41,7 @@ from .common.moments import packed, unpacked
 LARGEST_HESSIAN = 1000
 """The order up to which a Hessian is summed for a Lipschitz constant."""
 FEW = 20
-"""The points of which a matrix may have the size to be sent for a Lipschitz constant."""
+"""The points of which a matrix, or moments, may have the size to be sent in their place."""
 KEPT = 2
 """The last points whose value and gradient are kept: that of the iteration and that of a row."""
 AT_POINTS = ("hessian_product", "product", "local_product", "local_diagonal")

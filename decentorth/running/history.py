@@ -109,13 +109,20 @@ class History(Shown, dict[str, Column]):
         return pandas.DataFrame(dict(self))
 
 
-def schedule(iterations: int, rows: int | None, every: int | None) -> Iterator[int]:
+def schedule(iterations: int, rows: int | None, every: int | None, apart: int = 1) -> Iterator[int]:
     """The iterations to record, ascending: log-spaced, about ``rows`` of them, or every
     ``every``-th; always 0 and the last.
 
     By default 200 rows, but no more than one in five iterations (20 rows at least), so that
-    measuring does not outweigh the work.
+    measuring does not outweigh the work; and at least ``apart`` iterations between two of them.
     """
+    if rows is None and every is None and apart > 1:
+        last = 0
+        for k in schedule(iterations, None, None):
+            if k in (0, iterations) or k >= last + apart:
+                yield k
+                last = k
+        return
     wanted = rows or min(200, max(20, iterations // 5))
     if every is None:
         between: Iterable[int] = _log_spaced(iterations, wanted - 2)

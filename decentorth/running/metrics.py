@@ -20,6 +20,10 @@ from ..protocols import Array, Collective, Observed, Problem
 T = TypeVar("T")
 ROUNDING = 1e-13
 """The feasibility of a point that is on the constraint set but for rounding."""
+SUMS_OF_A_ROW = 2
+"""The sums over the agents in a row: the mean point, and everything at it. At the agents' own points
+one sum would do, but the mean gradient there vanishes at points that minimise nothing, such as
+those at which `algorithms.DGD` stays."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +230,8 @@ class StandardMetrics:
             hat = projected(problem, mean)
         alone = n == 1 and not (self._projects or self._lands)
         terms, feasibility = self._terms(problem, state, mean, hat, n == 1 and hat is mean)
-        spread, unit = terms["scalars"][:, 3], 1.0
+        spread = terms["scalars"][:, 3]
+        unit: Any = 1.0
         if self._by_messages:
             terms["feasibility"] = in_places(feasibility, problem)
         else:
@@ -321,8 +326,15 @@ class AgentErrors:
             own.append(on_host(state.x).reshape(len(state.x), -1))
         elif state.x.ndim == 3:
             own.append(largest_angles(on_host(state.x), on_host(mean)[0])[:, None])
-        mine = np.concatenate(own, axis=1)
-        return tuple(np.frombuffer(b"".join(collective.everyone(mine.tobytes()))).tolist())
+        mine, n = np.concatenate(own, axis=1), problem.n_agents
+
+        def in_place(agent: int, values: Array) -> Array:
+            places = np.zeros((n, len(values)))
+            places[agent] = values
+            return places.reshape(-1)
+
+        each = map(in_place, range(n)[problem.agents], mine)
+        return tuple(collective.each(n * mine.shape[1], each).tolist())
 
 
 def largest_angles(x: Array, y: Array) -> Array:

@@ -111,7 +111,8 @@ class Options(Limits):
         number is the tolerance of ``GradientNorm``. A function of the row ends the run if it
         returns True: ``lambda row: row["error"] < 1e-3``. On ranks the answer of rank 0 counts.
     rows
-        Number of log-spaced rows of metrics, about; by default 200, at most one in five iterations.
+        Number of log-spaced rows of metrics, about; by default 200, at most one in five iterations,
+        and of samples of sites at most a ninth of all rounds. Rules of stopping see these rows only.
     recorders
         Objects whose ``record(row)`` is called on rank 0.
     metrics

@@ -17,10 +17,15 @@ from . import divergence
 from .checkpoint import PendingSignals, SharedLooks, Snapshot
 from .history import History, schedule
 from .local_stopping import Agreement
-from .metrics import StandardMetrics, splits_features
+from .metrics import SUMS_OF_A_ROW, StandardMetrics, splits_features
 from .options import Options
 from .parts import Parts
 from .watchers import Clock
+
+_SHARE = 8
+"""The least iterations between two rows of samples of sites, for each round that a row takes: rows
+take at most a ninth of all rounds. More rows would find the end earlier, but cost more than that
+saves."""
 
 
 class Asking(Protocol):
@@ -66,7 +71,10 @@ class Recording:
             self._continue(history.rows, state.k)
         # a generator that named the state would keep its arrays
         first = max(state.k, self.recorded + 1)
-        targets = schedule(options.iterations, options.rows, options.record_every)
+        apart = 1
+        if parts.counted is not None:
+            apart = _SHARE * SUMS_OF_A_ROW * parts.network.rounds_of_sum
+        targets = schedule(options.iterations, options.rows, options.record_every, apart)
         self._targets = (k for k in targets if k >= first)
         self._target: float = next(self._targets, math.inf)
         self.ending: Callable[[Observed], Stop | None] = _never

@@ -122,17 +122,23 @@ def methods(form: Form, warm: int) -> dict[str, Any]:
     )
 
 
-def start_value(settings: HEVPSettings, seed: int) -> float:
-    """f at the identity, from which all methods start."""
-    return float(
-        do.solve(
-            settings.problem(1, seed),
-            do.CSDM(),
-            iterations=0,
-            seed=seed,
-            comm="serial",
-        ).row.values["objective"]
-    )
+def prepared(problem: Any, method: Any, seed: int, start: str) -> Any:
+    """The run of a method from the identity, or from a random J-orthogonal
+    matrix of the seed.
+    """
+    run = set_up(problem, method, seed=seed, comm="serial")
+    if start == "identity":
+        return run
+    x0 = run.problem.constraint.random(np.random.default_rng(seed))
+    return set_up(problem, method, x0=x0, seed=seed, comm="serial")
+
+
+def start_value(
+    settings: HEVPSettings, seed: int, start: str = "identity"
+) -> float:
+    """f where all methods start."""
+    run = prepared(settings.problem(1, seed), do.CSDM(), seed, start)
+    return float(run.problem.value(next(run.states()).x)[0])
 
 
 class Row(NamedTuple):
@@ -160,7 +166,7 @@ def followed(
     Looked at in iterations a few percent apart; on a machine with other work
     the processor's time says more than the clock.
     """
-    run = set_up(problem, method, seed=options.seed, comm="serial")
+    run = prepared(problem, method, options.seed, options.start)
     states = islice(
         run.states(),
         None if options.iterations is None else options.iterations + 1,
@@ -265,6 +271,17 @@ def settings_of(
     )
 
 
+def add_start(parser: argparse.ArgumentParser) -> None:
+    """Add --start to a command line."""
+    parser.add_argument(
+        "--start",
+        choices=("identity", "random"),
+        default="identity",
+        help="where all methods start; random: a J-orthogonal matrix from a "
+        "random hyperbolic CS decomposition, for each seed another",
+    )
+
+
 def arguments(
     what: str, data: Sequence[str], seconds: float
 ) -> argparse.ArgumentParser:
@@ -318,6 +335,7 @@ def arguments(
         help="iterations of a rival before GS-JOBCD goes on",
     )
     parser.add_argument("--seed", type=int, default=0)
+    add_start(parser)
     parser.add_argument(
         "--jobs",
         type=int,

@@ -45,7 +45,7 @@ def planned(settings: Any, options: Any) -> list[Task]:
     if settings.form == "as-printed":
         metric, target = (
             "objective",
-            FURTHEST * start_value(settings, options.seed),
+            FURTHEST * start_value(settings, options.seed, options.start),
         )
     return [
         Task(settings, options.seed, one, options, metric, target)
@@ -117,7 +117,7 @@ def main() -> None:
         options.path,
         f"""The hyperbolic eigenvalue problem on {", ".join(options.data)}, seed
         {options.seed}, {options.seconds:g} processor seconds for each method,
-        from x = I, p = {options.positive or "n / 2"}. As printed: -f/2 at
+        {options.start} start, p = {options.positive or "n / 2"}. As printed: -f/2 at
         feasible points, without a bound. Well posed: the relative gap, without
         its sign. A matrix each, no band. Made by
         examples/j_orthogonal/figure1.py.""",

@@ -10,6 +10,9 @@ and the processor time to fixed objective values. ::
     # ten matrices, medians
     python examples/j_orthogonal/table2.py --data randn100 --seconds 5 \\
         --seeds 10
+    # from a random J-orthogonal matrix, as in the paper
+    python examples/j_orthogonal/table2.py --data randn10 randn100 \\
+        --start random --seconds 3
     # rows of table 4
     python examples/j_orthogonal/table2.py --data randn10 randn100 \\
         --shares 0.5 0.7 0.9 --seconds 1
@@ -79,7 +82,7 @@ def planned(data: str, positive: int | None, options: Any) -> Table:
     settings = settings_of(data, options.form, positive, options.ridge, options)
     printed = settings.form == "as-printed"
     seeds = range(options.seed, options.seed + options.seeds)
-    starts = [start_value(settings, seed) for seed in seeds]
+    starts = [start_value(settings, seed, options.start) for seed in seeds]
     targets = [
         [own * factor for factor in FACTORS] if printed else list(GAPS)
         for own in starts

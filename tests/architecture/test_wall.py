@@ -33,7 +33,7 @@ def run_core(core: Path, ranks: int, *words: str) -> str:
 
 
 def test_the_core_lists_its_methods(core: Path) -> None:
-    listed = run_core(core, 0, "decentorth", "list", "algorithms")
+    listed = run_core(core, 0, "decentorth", "list", "algorithms", "--all")
     assert "drfgt" in listed
     assert "asynchronous_drfgt" not in listed
 

@@ -58,13 +58,14 @@ def toml(mapping: dict[str, Any]) -> str:
 
 COMMANDS = [
     "",
-    "--agents 7 --step-size 5e-3 --seed 3 --gradient-tolerance 1e-8 --placement fewer-cuts",
+    "--algorithm drfgt --agents 7 --step-size 5e-3 --seed 3 --gradient-tolerance 1e-8 "
+    "--placement fewer-cuts",
     "--problem pca --data digits --rank 4 --partition by-label --algorithm landing --agents 1 "
     "--safe --eps 0.3",
-    "--topology erdos_renyi:p=0.4 --weights metropolis --out runs/a --plot --quiet --order "
-    "adapt-then-combine",
-    "--step-size 0.1 --penalty 1e-05 --time-limit 1e300 --iterations 123456789012",
-    "--rank-timeout 0 --compute-timeout 600 --step-size diminishing:initial=0.1,power=1 "
+    "--topology erdos_renyi:p=0.4 --weights metropolis --out runs/a --plot --quiet "
+    "--algorithm drfgt --order adapt-then-combine",
+    "--algorithm drfgt --step-size 0.1 --penalty 1e-05 --time-limit 1e300 --iterations 123456789012",
+    "--algorithm drfgt --rank-timeout 0 --compute-timeout 600 --step-size diminishing:initial=0.1,power=1 "
     "--penalty 3",
     "--step-size bb:formula=short,cap=1e300,initial=1e-300 --problem pca --algorithm landing "
     "--agents 1",
@@ -153,7 +154,7 @@ def test_printed_configuration_holds_every_setting() -> None:
 
 def test_flags_override_the_file_and_the_file_the_defaults() -> None:
     configuration = resolve(
-        "--agents 4 --step-size=0.5",
+        "--algorithm drfgt --agents 4 --step-size=0.5",
         "agents: 6\nstep-size: 0.25\nseed: 9\nproblem: PCA\nshuffle: no",
     )
     assert (configuration.run.agents, configuration.run.seed, configuration.run.iterations) == (
@@ -195,14 +196,14 @@ def test_published_steps_belong_to_the_published_experiment(flags: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "step"),
     [
-        ("--agents 12", "auto"),
-        ("--weights-file w.npy", "auto"),
-        ("--problem pca", "auto"),
+        ("--algorithm drfgt --agents 12", "auto"),
+        ("--algorithm drfgt --weights-file w.npy", "auto"),
+        ("--algorithm drfgt --problem pca", "auto"),
         ("--algorithm landing --agents 1", "auto"),
-        ("--step-size 0.01", 0.01),
-        ("--penalty 10", "auto"),
-        ("--batch-size 5", "auto"),
-        ("--start runs/a", "auto"),
+        ("--algorithm drfgt --step-size 0.01", 0.01),
+        ("--algorithm drfgt --penalty 10", "auto"),
+        ("--algorithm drfgt --batch-size 5", "auto"),
+        ("--algorithm drfgt --start runs/a", "auto"),
     ],
 )
 def test_published_steps_stay_out_of_every_other_run(flags: str, step: Any) -> None:
@@ -226,10 +227,13 @@ def test_flags_override_the_published_experiment_one_by_one() -> None:
 FLAG_ERRORS = [
     ("--no-repair=1", "--repair takes no value"),
     ("--quiet=maybe", "--quiet: quiet must be true or false, got 'maybe'"),
-    ("--penalty -1e-3", "--penalty: penalty must be positive and finite, got -0.001"),
+    (
+        "--algorithm drfgt --penalty -1e-3",
+        "--penalty: penalty must be positive and finite, got -0.001",
+    ),
     ("--agents 5 --agents 6", "--agents specified multiple times: give it once"),
     ("--problem pac", "--problem: unknown problem 'pac'; did you mean 'pca'?"),
-    ("--stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
+    ("--algorithm drfgt --stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
     (
         "--algorithm landing --agents 1 --order auto",
         "--order; it is a setting of algorithm 'destiny', 'drfgt', 'gradient_tracking', and this "
@@ -247,9 +251,9 @@ FLAG_ERRORS = [
     ),
     ("--time-limit 0m", "--time-limit: time_limit must be positive and finite, got 0.0"),
     ("--agents 0", "--agents: agents must be from 1 to 10000000, got 0"),
-    ("--step-size nan", "piecewise, bb, growing, 'auto', a positive number"),
+    ("--algorithm drfgt --step-size nan", "piecewise, bb, growing, 'auto', a positive number"),
     (
-        "--step-size bb:cap=0.5",
+        "--algorithm drfgt --step-size bb:cap=0.5",
         "--step-size: step_size 'bb:cap=0.5': cap must be at least 1, got 0.5",
     ),
     (
@@ -360,7 +364,11 @@ BOMB = "agents:\n" + "".join(
     f"- &l{k} [{', '.join([f'*l{k - 1}' if k else 'x'] * 9)}]\n" for k in range(9)
 )
 FILE_ERRORS = [
-    ("run.yaml", "stepsize: 1", "run.yaml: unknown key 'stepsize'; did you mean step_size?"),
+    (
+        "run.yaml",
+        "algorithm: drfgt\nstepsize: 1",
+        "run.yaml: unknown key 'stepsize'; did you mean step_size?",
+    ),
     ("run.yaml", "agents: true", "run.yaml: agents: agents must be a whole number, got True"),
     (
         "run.yaml",
@@ -392,7 +400,7 @@ FILE_ERRORS = [
     ("run.yaml", "algorithm: {step_size: 1}", "settings are flat keys at the top of the file"),
     (
         "run.yaml",
-        "step-size: diminishing:power=2",
+        "algorithm: drfgt\nstep-size: diminishing:power=2",
         "run.yaml: step_size: step_size 'diminishing:power=2': power must be above 0",
     ),
     ("run.yaml", "step_size: 1\nstep-size: 2", "run.yaml: step-size is given twice"),
@@ -444,8 +452,8 @@ def test_what_stands_in_yaml_is_read_as_flags_are() -> None:
     with pytest.raises(InputError, match="seed must be a whole number, got '12_0'"):
         resolve(text="seed: 12_0")
     assert (
-        resolve(text="step_size: 1e-2\nsafe: Yes\npenalty: ~").algorithm
-        == resolve("--step-size 1e-2 --safe").algorithm
+        resolve(text="algorithm: drfgt\nstep_size: 1e-2\nsafe: Yes\npenalty: ~").algorithm
+        == resolve("--algorithm drfgt --step-size 1e-2 --safe").algorithm
     )
     assert resolve(text="out: 2026-01-01").run.out == "2026-01-01"
     assert resolve(text="out: 'yes'").run.out == "yes"

@@ -179,7 +179,7 @@ def test_a_saved_configuration_and_a_resumed_run_have_the_channel(tmp_path: Path
         ),
         ("--tracker-correction 1", "tracker_correction is for a faulty channel"),
         (
-            "--safe --channel delay:rounds=1",
+            "--algorithm drfgt --safe --channel delay:rounds=1",
             "cannot distinguish earlier messages if these are late: drop safe or delay\n",
         ),
     ],

@@ -348,7 +348,7 @@ def test_colours_are_the_errors_of_the_final_points() -> None:
 @pytest.mark.usefixtures("folder")
 def test_what_cannot_be_drawn_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     flags = (
-        "--topology one_peer_exponential --agents 8 --step-size 1e-3 --penalty 10 --iterations 2 "
+        "--algorithm drfgt --topology one_peer_exponential --agents 8 --step-size 1e-3 --penalty 10 --iterations 2 "
         "--quiet --out b"
     )
     assert solve(flags.split()) == 0
@@ -362,7 +362,7 @@ def test_what_cannot_be_drawn_is_said(capsys: pytest.CaptureFixture[str]) -> Non
 
 RUNS = {
     "a": "--problem pca --data synthetic --topology torus:3x3 --agents 9 --iterations 20 "
-    "--record-agents",
+    "--algorithm drfgt --record-agents",
     "b": "--problem pca --data synthetic --agents 9 --topology torus:3x3 --iterations 20 --algorithm "
     "deepca",
 }

@@ -187,7 +187,7 @@ def test_agents_leave_a_history_and_count_their_messages() -> None:
     """Ten directed edges in the ring of five, one message each in every round; two sums of columns
     along its tree before."""
     _, agents = digits()
-    found = PCA(2, random_state=0).fit_agents(agents, RING)
+    found = PCA(2, algorithm="deepca", random_state=0).fit_agents(agents, RING)
     assert found.history_["iteration"][-1] == found.n_iter_
     assert found.history_["gradient_norm"][-1] <= found.tol
     assert found.communication_["messages"] == 10 * (found.communication_["rounds"] - 2 * 4) + 2 * 8

@@ -228,16 +228,17 @@ def given(estimator: Any, window: list[Array]) -> list[Any]:
 
 
 QUICK: dict[str, Any] = {"tol": 1e-6, "random_state": 0}
+GOSSIP: dict[str, Any] = {**QUICK, "algorithm": "generalized_drfgt"}
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: PCA(3, **QUICK),
+        lambda: PCA(3, algorithm="deepca", **QUICK),
         lambda: ICA(**QUICK),
-        lambda: CCA(2, **QUICK),
-        lambda: MultiviewCCA(2, views=(3, 3), **QUICK),
-        pytest.param(lambda: LDA(**QUICK), marks=pytest.mark.slow),
+        lambda: CCA(2, **GOSSIP),
+        lambda: MultiviewCCA(2, views=(3, 3), **GOSSIP),
+        pytest.param(lambda: LDA(**GOSSIP), marks=pytest.mark.slow),
     ],
     ids=["pca", "ica", "cca", "multiview", "lda"],
 )

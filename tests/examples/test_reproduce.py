@@ -16,6 +16,8 @@ from tests.support.mpi import ROOT
 PAGES = {paper: (ROOT / "docs" / "papers" / f"{paper}.md").read_text() for paper in PAPERS}
 ITEMS = [item for paper in PAPERS for item in read_items(paper)]
 RESULTS = sorted((ROOT / "docs" / "results").glob("*/*.txt"))
+TABLES = sorted((ROOT / "docs" / "results").glob("*/*.csv"))
+HEAD = r"# decentorth [\d.]+, commit [0-9a-f]{12}: (.*)"
 
 
 def test_every_row_of_the_pages_is_an_item_with_a_name_and_scripts_that_exist() -> None:
@@ -73,16 +75,26 @@ def test_stored_results_are_on_the_page_of_their_paper() -> None:
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: f"{path.parent.name} {path.stem}")
 def test_stored_results_are_of_the_full_commands_of_today(path: Path) -> None:
     """The first line has the version, the commit and the command; the last the processor time, or
-    that of the clock."""
+    that of the clock. Runs on files that are not in the repository have their command on the page."""
     first, *_, last = path.read_text().splitlines()
-    head = re.fullmatch(r"# decentorth [\d.]+, commit [0-9a-f]{12}: (.*)", first)
+    head = re.fullmatch(HEAD, first)
     assert head is not None
     if path.parent.name == "examples":  # of the gallery's pages
         assert (ROOT / head[1].split()[1]).is_file()
         return
+    assert re.fullmatch(r"# \d+ s of the (processor|clock)", last)
+    if "--data" in head[1] and "randn" not in head[1]:
+        assert f"`{head[1]}`" in PAGES[path.parent.name]
+        return
     (item,) = [item for item in ITEMS if (item.paper, item.name) == (path.parent.name, path.stem)]
     assert head[1] == item.full
-    assert re.fullmatch(r"# \d+ s of the (processor|clock)", last)
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: f"{path.parent.name} {path.stem}")
+def test_stored_tables_have_the_version_too(path: Path) -> None:
+    head = re.fullmatch(HEAD, path.read_text().splitlines()[0])
+    assert head is not None
+    assert (ROOT / head[1].split()[1]).is_file()
 
 
 def test_an_item_runs_and_its_output_is_kept_with_commit_and_command(
@@ -147,25 +159,70 @@ def test_bad_input_is_refused_with_the_reason(
     assert captured.out == ""
 
 
-def verdict(row: str) -> str:
-    cells = re.split(r"(?<!\\)\|", row.strip().strip("|"))
-    words = cells[-1] if "**" not in row else " ".join(cells[1:])
-    found = {
-        word
-        for word in ("confirmed", "own settings", "refuted", "open")
-        if re.search(rf"\b{word}\b", words)
-    }
-    if "confirmed" in found:
-        return "confirmed in part" if found & {"refuted", "own settings"} else "confirmed"
-    return next(word for word in ("own settings", "refuted", "open") if word in found)
+VERDICTS = re.findall(
+    r"^- \*\*([\w ]+)\*\*: ",
+    (ROOT / "docs" / "papers.md").read_text().split("## Verdicts")[1],
+    re.M,
+)[:5]
+"""The words that docs/papers.md defines."""
 
 
-def test_the_table_of_verdicts_counts_the_rows_of_the_pages() -> None:
-    kinds = ("confirmed", "confirmed in part", "own settings", "refuted", "open")
+def claims(paper: str) -> list[list[str]]:
+    """The cells of the rows of a page's tables of claims and theorems, above its commands."""
+    above, _, _ = PAGES[paper].partition("\n## Commands")
+    rows = [line for line in above.splitlines() if re.match(r"\| (?!claim|statement)", line)]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows]
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_a_row_has_one_verdict_which_the_table_of_verdicts_counts(paper: str) -> None:
+    assert VERDICTS == ["confirmed", "own settings", "repaired", "refuted", "open"]
+    column = 2 if paper == "field" else 1
+    found = [cells[column] for cells in claims(paper)]
+    assert set(found) <= {*VERDICTS}
+    counts = " | ".join(str(found.count(word)) for word in VERDICTS)
     page = (ROOT / "docs" / "papers.md").read_text()
-    for paper, text in PAGES.items():
-        claims, _, _ = text.partition("\n## Commands")
-        rows = [line for line in claims.splitlines() if re.match(r"\| (?!claim|statement)", line)]
-        verdicts = [verdict(row) for row in rows]
-        counts = " | ".join(str(verdicts.count(kind)) for kind in kinds)
-        assert f"| {paper} | {len(rows)} | {counts} |" in page
+    assert f"| {paper} | {len(found)} | {counts} |" in page
+
+
+@pytest.mark.parametrize("paper", [paper for paper in PAPERS if paper != "field"])
+def test_every_row_leads_to_evidence_and_that_to_a_command_or_a_run(paper: str) -> None:
+    """Links of rows go to labels of the page, each label is used, and what stands at one names a
+    test, a command or a stored run; theorems of paper 003 have the name of their test instead."""
+    text = PAGES[paper]
+    labels = re.findall(r"^\((\w[\w-]*)\)=$", text, re.M)
+    assert len(set(labels)) == len(labels)
+    linked = {
+        label for cells in claims(paper) for label in re.findall(r"\]\(#([\w-]+)\)", cells[-1])
+    }
+    own = {label for label in labels if label.startswith("e")}
+    assert linked == own
+    for _, _, last in claims(paper):
+        named = re.match(r"`(\w+)`", last)
+        assert "](#" in last or named is not None or last.startswith("an order without")
+        if "](#" not in last and named is not None:
+            tests = (ROOT / "tests" / "lab" / "theory" / "test_generalized_landing.py").read_text()
+            assert re.search(rf"def test_\w*{named[1]}", tests)
+    for label in own:
+        _, _, below = text.partition(f"({label})=\n")
+        evidence = re.split(r"\n\(\w[\w-]*\)=\n|\n## ", below)[0]
+        assert re.search(r"`(?:python|pytest) |\]\((?:\d{3}\.md)?#", evidence), label
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_links_to_labels_of_the_pages_of_papers_lead_somewhere(paper: str) -> None:
+    for page, label in re.findall(r"\]\((\d{3}\.md)?#(\w[\w-]*)\)", PAGES[paper]):
+        target = PAGES[page.removesuffix(".md")] if page else PAGES[paper]
+        headings = [
+            re.sub(r"[^\w -]", "", line).strip().lower().replace(" ", "-")
+            for line in re.findall(r"^#+ (.*)$", target, re.M)
+        ]
+        assert f"({label})=\n" in target or label in headings, label
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_a_mark_of_numbers_is_explained_on_its_page(paper: str) -> None:
+    starred = re.search(
+        r"[\dr]\*(?!\*)", re.sub(r"\*\*.*?\*\*|`[^`]*`|```.*?```", "", PAGES[paper], flags=re.S)
+    )
+    assert bool(starred) == bool(re.search(r"marked \*\s+were\s+run\s+again", PAGES[paper]))

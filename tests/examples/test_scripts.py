@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from decentorth.sets import JOrthogonal
 from tests.support.examples import drawn, run
 from tests.support.mpi import HUNG, ROOT
 
@@ -343,16 +344,17 @@ def test_figure_8_of_paper_003_counts_what_diverged(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_figure_9_of_paper_003_tells_how_often_the_safe_step_counts(tmp_path: Path) -> None:
+    """For three kinds of steps and two directions; no step as long as the bound of Lemma 2.4 leaves
+    the region."""
     said = drawn("examples/generalized/figure9.py", tmp_path, *SMALL)
     assert (
         "automatic constant steps, landing, $\\Psi_B$: the safe step is the smaller one in 0%"
         in said
     )
-    assert (
-        said.count("the safe step is the smaller one")
-        == said.count("the bound of Lemma 2.4 in")
-        == 4
-    )
+    assert said.count("the safe step is the smaller one") == 6
+    assert said.count("the bound of Lemma 2.4 with") == 12
+    left = re.findall(r"with the true L_N .*leaves the region in (\S+)$", said, re.M)
+    assert left == ["0%"] * 6
 
 
 @pytest.mark.slow
@@ -480,16 +482,14 @@ def test_figures_9_to_12_of_paper_001_at_its_settings(tmp_path: Path) -> None:
     few seeds say so."""
     said = drawn("examples/j_orthogonal/ultrae.py", tmp_path, "--epochs", "10")
     rows = re.findall(r"^(\S.*?) +(\d+) -> (\S+) +(\S+) \(.*\) .* (\S+)$", said, re.M)
-    assert [name for name, *_ in rows[:5]] == [
-        *(
-            "J-JOBCD",
-            "VR-J-JOBCD, b' = N/4",
-            "VR-J-JOBCD, b' = sqrt(N)",
-            "CSDM, rate 0.005",
-            "CSDM, rate 0.2",
-        )
+    assert [name for name, *_ in rows[:9]] == [
+        "J-JOBCD",
+        "VR-J-JOBCD, b' = N/4",
+        "VR-J-JOBCD, b' = sqrt(N)",
+        *(f"CSDM, rate {rate}" for rate in ("0.005", "0.2", "0.4", "0.6", "0.8", "1.2")),
     ]
-    assert len(rows) == 10
+    assert len(rows) == 18
+    assert len(re.findall(r"^best: CSDM, rate \S+", said, re.M)) == 2
     for _, start, end, mrr, feasibility in rows:
         assert float(end) < float(start)
         assert 0.0 < float(mrr) < 1.0
@@ -545,6 +545,13 @@ def test_table_2_of_paper_001_counts_time_to_objectives(tmp_path: Path) -> None:
         assert objectives[name] < 1e3 * float(start[1])
     for name in ("UMCM, published, from 1e5", "ADMM, published, from 1e5", "CSDM, published"):
         assert objectives[name] > 10.0 * float(start[1])
+    words = ("--start", "random", *at_most(1))
+    said = run("examples/j_orthogonal/table2.py", "--data", str(tmp_path / "rows.svmlight"), *words)
+    signs = np.repeat([1.0, -1.0], 5)
+    x = JOrthogonal.with_signs(signs).random(np.random.default_rng(0))
+    start = re.search(r"half objective at the start (\S+)", said)
+    assert start is not None
+    assert float(start[1]) == pytest.approx(-0.5 * float(((rows @ x) ** 2).sum()), rel=1e-3)
 
 
 @pytest.mark.slow

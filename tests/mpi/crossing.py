@@ -14,6 +14,7 @@ from mpi4py import MPI
 
 import decentorth as do
 from decentorth.network import connect
+from decentorth.running.metrics import AgentErrors
 
 PACKAGE = Path(do.__file__).parent
 CARRIERS = ("collective.py", "mpi.py", "tree.py", "network.py", "halo.py", "traffic.py")
@@ -74,11 +75,22 @@ def views() -> dict[str, Any]:
     return {name: (x[:, :3], x[:, 3:]) for name, x in samples().items()}
 
 
+def dependent() -> dict[str, Any]:
+    """Samples whose first column is there twice."""
+    return {name: x[:, [0, 0, 1, 2, 3, 4, 5]] for name, x in samples().items()}
+
+
+def dependent_views() -> dict[str, Any]:
+    return {name: (x[:, :4], x[:, 4:]) for name, x in dependent().items()}
+
+
 RUNS: dict[str, Callable[[], Any]] = {
     "pca": lambda: do.problems.PCA.from_sites(samples(), 2),
     "scaled pca": lambda: do.problems.PCA.from_sites(samples(), 2, scale=True),
     "cca": lambda: do.problems.CCA.from_sites(views(), 1, ridge=0.1),
     "maxvar": lambda: do.problems.MAXVAR.from_sites(samples(), (3, 3), 1, ridge=0.1),
+    "dependent cca": lambda: do.problems.CCA.from_sites(dependent_views(), 1, ridge=0.0),
+    "dependent maxvar": lambda: do.problems.MAXVAR.from_sites(dependent(), (4, 3), 1, ridge=0.0),
     "sums": lambda: do.problems.PCA.from_sites(samples(), 2, center=True),
     "direct": lambda: do.problems.CCA.from_sites(views(), 1, ridge=0.1),
     "ica": lambda: do.problems.ICASettings(data="digits", sources=3).problem(3, seed=0),
@@ -90,6 +102,8 @@ METHODS = {
     "rsr": "drsm",
     "cca": "cdadt",
     "maxvar": "cdadt",
+    "dependent cca": "cdadt",
+    "dependent maxvar": "cdadt",
     "lda": "cdadt",
     "bundled lda": "cdadt",
     "sums": "lbfgs",
@@ -102,7 +116,10 @@ if __name__ == "__main__":
     every = {}
     for name, problem in RUNS.items():
         FOUND.clear()
-        do.solve(problem(), METHODS.get(name, "drfgt"), "path", iterations=5)
+        method, metrics = METHODS.get(name, "drfgt"), []
+        if name == "pca":
+            metrics = [AgentErrors(3, (6, 2))]
+        do.solve(problem(), method, "path", iterations=5, check=True, metrics=metrics)
         every[name] = sorted(FOUND)
     if MPI.COMM_WORLD.rank == 0:
         print(json.dumps(every))

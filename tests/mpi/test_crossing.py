@@ -13,13 +13,15 @@ from tests.support.mpi import run_ranks
 pytestmark = pytest.mark.ranks
 ROWS = "running/metrics.py: StandardMetrics.__call__"
 """Sums of points, gradients, fields and values in each recorded row."""
+CHECK = "problems/common/gradient_check.py: checked"
+"""The slopes of the gradients' test."""
 SUMS: Mapping[str, set[str]] = {
     **{name: set() for name in ("pca", "scaled pca", "cca", "maxvar", "lda", "rsr")},
-    **{name: set() for name in ("sums", "direct")},
+    **{name: set() for name in ("dependent cca", "dependent maxvar", "sums", "direct")},
     # bundled data, which every rank has
-    "ica": {ROWS, "problems/common/pooled.py: whitening"},
+    "ica": {ROWS, CHECK, "problems/common/pooled.py: whitening"},
     "bundled lda": {
-        *(ROWS, "families/generalized/problems/gevp.py: PooledGEVP.__init__"),
+        *(ROWS, CHECK, "families/generalized/problems/gevp.py: PooledGEVP.__init__"),
         "families/generalized/problems/gevp.py: GEVP.find_answer",
         "families/generalized/problems/lda.py: class_means",
         "families/generalized/problems/lda.py: agent_scatters",
@@ -44,7 +46,7 @@ DECISIONS = {
 """What rank 0 tells the others, beside the totals of sums."""
 FACTS = {
     # that a rank failed; hashes of arguments, start and W; hosts and their memory
-    *("api/kinds/plain.py", "api/same.py", "api/sizes.py"),
+    *("api/kinds/plain.py", "api/same.py", "api/sizes.py", "problems/common/gradient_check.py"),
     # names of columns and sites, numbers of samples and of missing cells; names of classes
     *("data/labels.py", "data/sites.py", "problems/base.py", "problems/common/division.py"),
     *("problems/common/pooled.py", "families/generalized/problems/lda.py"),
@@ -60,7 +62,7 @@ def crossing(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("sites")
     job = run_ranks(3, ["-m", "tests.mpi.crossing", str(folder)])
     assert job.returncode == 0, job.report()
-    return json.loads(job.stdout)  # type: ignore[no-any-return]
+    return json.loads(job.stdout)
 
 
 def by(found: list[list[str]], *kinds: str) -> set[str]:

@@ -126,7 +126,8 @@ def test_any_layout_and_any_real_numbers_are_added(ranks: int) -> None:
 
     def on_rank(communicator: Any) -> None:
         network = Network(W, communicator)
-        mine = x[network.agents]
+        mine: Any = x[network.agents]
+        one: Any
         for one, expected in (
             (np.asfortranarray(mine), x.sum(0)),
             (np.asfortranarray(mine[:, 0]), x[:, 0].sum(0)),
@@ -177,7 +178,7 @@ def test_arrays_of_another_number_of_agents_are_refused(shape: tuple[int, ...]) 
 )
 def test_messages_of_any_layout_pass_a_channel(written: str) -> None:
     W, nobody = tp.metropolis_weights(tp.ring(5)), np.zeros(5, dtype=np.bool_)
-    x = np.random.default_rng(0).standard_normal((5, 4, 3)).astype(np.float32)
+    x: Any = np.random.default_rng(0).standard_normal((5, 4, 3)).astype(np.float32)
     transposed = x.swapaxes(1, 2).copy().swapaxes(1, 2)
     found = []
     for one in (x.astype(np.float64), x, np.asfortranarray(x), transposed):

@@ -4,6 +4,7 @@ are refused."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ LAYOUTS: dict[str, Callable[[Array], Array]] = {
 @pytest.mark.parametrize("target", LAYOUTS)
 @pytest.mark.parametrize("source", [*LAYOUTS, "float32"])
 def test_any_layout_is_added_in_place(source: str, target: str) -> None:
-    x = X.astype(np.float32) if source == "float32" else LAYOUTS[source](X)
+    x: Any = X.astype(np.float32) if source == "float32" else LAYOUTS[source](X)
     out = LAYOUTS[target](np.ones(X.shape))
     subtract_scaled(SCALE, x, out)
     assert (out == 1.0 - SCALE[:, None, None] * X).all()
@@ -46,6 +47,7 @@ def test_any_layout_is_added_in_place(source: str, target: str) -> None:
 
 
 def test_other_sizes_are_refused_and_nothing_is_written() -> None:
+    shape: tuple[int, ...]
     for shape in ((4, 6, 4), (3, 6, 5), (5, 6, 5), (8, 6, 5)):
         out = np.ones(shape)
         with pytest.raises(ValueError, match=r"subtract_scaled needs arrays of equal sizes"):
@@ -63,6 +65,8 @@ def test_other_sizes_are_refused_and_nothing_is_written() -> None:
 
 
 def test_complex_numbers_and_results_of_another_type_are_refused() -> None:
+    x: Any
+    out: Any
     for x, out in ((1j * X, np.ones(X.shape)), (X, np.ones(X.shape, np.float32))):
         with pytest.raises(ValueError, match="Output dtype"):
             subtract_scaled(SCALE, x, out)

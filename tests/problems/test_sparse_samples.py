@@ -22,7 +22,7 @@ import decentorth as do
 from decentorth import estimators, problems
 from decentorth.commands.run.command import main
 from decentorth.data import Columns, MatrixFile
-from decentorth.problems.common.pooled import HERE, Wanted, in_units, normalized, triangle
+from decentorth.problems.common.pooled import HERE, Wanted, in_units, normalized, root
 from decentorth.problems.common.sparse_rows import SparseRows
 from decentorth.protocols import Array
 
@@ -117,8 +117,8 @@ def test_units_of_sparse_samples_are_those_of_arrays(wanted: Wanted, offset: flo
         return
     ratio = [a.dense() for a in normalized(kept, HERE)]
     np.testing.assert_allclose(np.concatenate(ratio), np.concatenate(normalized(dense, HERE)))
-    R, S = (np.abs(triangle(one, HERE.fold)) for one in (kept, dense))
-    np.testing.assert_allclose(R, S, atol=1e-12 * S.max())
+    R, S = (root(one, HERE) for one in (kept, dense))
+    np.testing.assert_allclose(R.T @ R, S.T @ S, atol=1e-12 * (S.T @ S).max())
 
 
 def test_a_constant_column_is_refused() -> None:

@@ -67,6 +67,20 @@ def test_every_so_many(iterations: int, every: int, expected: list[int]) -> None
     assert list(schedule(iterations, 200, every)) == expected
 
 
+@pytest.mark.parametrize("iterations", [0, 1, 63, 64, 1000, 100_000])
+def test_rows_apart_are_rows_of_the_schedule(iterations: int) -> None:
+    """They grow no rarer than the given distance, or the schedule, asks."""
+    every = list(schedule(iterations, None, None))
+    due = list(schedule(iterations, None, None, apart=64))
+    assert set(due) <= set(every)
+    assert (due[0], due[-1]) == (0, iterations)
+    for a, b in pairwise(due[:-1]):
+        assert b == next(k for k in every if k >= a + 64)
+    # rows that are asked for are all recorded
+    assert list(schedule(iterations, None, 3, apart=64)) == list(schedule(iterations, None, 3))
+    assert list(schedule(iterations, 30, None, apart=64)) == list(schedule(iterations, 30, None))
+
+
 def test_a_run_records_what_is_due() -> None:
     result = solve(pca().problem, DRFGT(step_size=0.1), RING, iterations=300, rows=40)
     due = list(schedule(300, 40, None))

@@ -40,7 +40,7 @@ def start() -> Array:
 def mean_gradient(x: Array) -> Array:
     """The gradient of -||A x||^2 / (2 m) with the m samples of all agents, from each agent's."""
     count = sum(len(A) for A in samples())
-    return sum(-A.T @ (A @ x) for A in samples()) / count
+    return sum((-A.T @ (A @ x) for A in samples()), start=np.zeros(x.shape)) / count
 
 
 def test_rgd_takes_the_steps_of_the_mean_objective() -> None:
@@ -130,7 +130,8 @@ def test_batches_are_drawn_from_the_samples_of_all_agents() -> None:
     run = do.api.set_up(pca(), method, "ring")
     x, count = start()[None], sum(len(A) for A in samples())
     every = np.arange(count)[None]
-    assert np.abs(run.seen.gradient_on(x, every)[0] - mean_gradient(x[0])).max() < 1e-12
+    seen: Any = run.seen
+    assert np.abs(seen.gradient_on(x, every)[0] - mean_gradient(x[0])).max() < 1e-12
 
 
 @pytest.mark.parametrize(

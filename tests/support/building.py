@@ -25,7 +25,8 @@ def built(deferred: Deferred) -> Any:
 
 def prepared(problem: Any) -> Any:
     """A problem of all agents with what it needs of all of them, and its answer."""
-    problem.prepare(collective(problem.n_agents))
+    agents = collective(problem.n_agents)
+    problem.prepare(agents)
     if isinstance(problem, Answered):
-        problem.find_answer(collective(problem.n_agents))
+        problem.find_answer(agents)
     return problem

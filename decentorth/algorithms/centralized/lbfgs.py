@@ -99,6 +99,10 @@ class LBFGS(Searching):
     def step(self, problem: P, network: Network, streams: Streams, state: LBFGSState) -> LBFGSState:
         k, view, d = state.k + 1, viewed(problem), Vector(state.tangent, state.along)
         old, trial = state.point, float(state.trial[0])
+        x = Vector(old.x, old.product)
+        length, size = np.sqrt(d.inner(d)), np.sqrt(x.inner(x))
+        if trial * length > size > 0.0:  # a longer move leads anywhere on the set
+            trial = size / length
         point, step, _, spent = search(view, old, d, trial, SIGMA, self.retraction, k)
         pairs, z = self._none(point), field(point)
         if step > 0.0:

@@ -33,7 +33,6 @@ class OnDevice(Run):
 
     def _network(self) -> DeviceNetwork:
         given = self.arguments
-        _check_method(self.algorithm)
         if connect(self.comm).size > 1 or given.blocks is not None:
             raise ValueError(
                 "a device is for a run in one process, of all agents: start it without mpirun "
@@ -43,6 +42,9 @@ class OnDevice(Run):
         _refuse(placement=cuts, channel=given.channel, on_rank_loss=shrinks)
         self.device = opened(given.device or "")
         return DeviceNetwork(given.mixing[0], self.device)
+
+    def _check_method(self) -> None:
+        _check_method(self.algorithm)
 
     def _place(self) -> None:
         on_host: Any = self.problem

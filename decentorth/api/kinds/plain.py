@@ -17,6 +17,7 @@ import numpy as np
 
 from topologies.words import ranges
 
+from ...algorithms import AutoMethod
 from ...display import Shown
 from ...network import Network, connect
 from ...network.collective import AgentCollective
@@ -51,7 +52,7 @@ from ...running.options import Options
 from ...running.parts import Method, Parts
 from ...running.rank_loss_rewind import Rewind
 from ...stopping import as_rule
-from .. import capabilities, forms
+from .. import automatic, capabilities, forms
 from ..arguments import AnySetup
 from ..losses import Loss
 from ..result import Result
@@ -66,7 +67,8 @@ class Run(Shown):
     Attributes: ``arguments``; ``problem`` (this process's agents); ``algorithm``, with every
     ``auto`` resolved that the network's design or the problem decides; ``network``, ``collective``,
     ``streams``; ``start`` (the agents' common first point); ``losses``, and the agents' ``numbers``
-    at the start where some have left; ``about``, further facts for a log.
+    at the start where some have left; ``choice``, the row of the table that
+    ``auto`` took, None for a method that was named; ``about``, further facts for a log.
     """
 
     precedence = 100
@@ -83,13 +85,10 @@ class Run(Shown):
     def __init__(self, arguments: AnySetup) -> None:
         self.arguments, self.comm, self.algorithm = arguments, arguments.comm, arguments.method
         check_data(arguments.problem, connect(arguments.comm, self._silence))
-        if arguments.secure:
-            hides = arguments.device is None and arguments.channel is None
-            capabilities.check_secure(self.algorithm, arguments.problem.n_agents, hides)
+        self._check_secure()
         self.network = self._network()
         if arguments.secure:
             self.network.mask_sums()
-        capabilities.check_network(self.algorithm, self.network)
         capabilities.check_agents(self.network, arguments.problem.n_agents)
         self.numbers: Index = np.arange(self.network.n_agents)
         self.losses: tuple[Loss, ...] = ()
@@ -97,8 +96,9 @@ class Run(Shown):
         self.collective = self._collective()
         self._watch(math.inf)
         self.collective.same("W", self.network.digest())
-        self.decide()
-        self._check_method()
+        self.choice: automatic.Choice | None = None
+        if not isinstance(self.algorithm, AutoMethod):
+            self._admit()
         self.streams = CounterStreams(arguments.seed, self.network.agents)
         with one_thread():
             self.problem = self._prepared()
@@ -135,6 +135,56 @@ class Run(Shown):
         problem: object = self.arguments.problem
         return problem.holders if isinstance(problem, Deferred) else ()
 
+    def _check_secure(self) -> None:
+        """Raise a ValueError for secure sums with a method or a run that sends more."""
+        given = self.arguments
+        if given.secure:
+            hides = given.device is None and given.channel is None
+            capabilities.check_secure(self.algorithm, given.problem.n_agents, hides)
+
+    def _admit(self) -> None:
+        """Check the method on the network, and choose what it leaves to the network's design."""
+        capabilities.check_network(self.algorithm, self.network)
+        self.decide()
+        self._check_method()
+
+    def _choose(self, own: Any) -> None:
+        """Take the first method of the table that this run admits; a TypeError if there is none."""
+        for row, method in automatic.candidates(own, self.network, self.single):
+            self.arguments, self.algorithm = replace(self.arguments, algorithm=method), method
+            with contextlib.suppress(TypeError, ValueError):
+                self._admit()
+                self.choice = row
+                break
+        self._check_secure()
+        self.collective.same("the method", type(self.algorithm).__name__.encode())
+        if self.choice is None:
+            raise TypeError(
+                f"auto lacks a method for {type(own).__name__} in this run: name one, as "
+                "algorithm='drfgt'"
+            )
+
+    @property
+    def single(self) -> bool:
+        """True if the method is one for a single agent."""
+        return self.network.n_agents == 1
+
+    @property
+    def leaves(self) -> str:
+        """The numbers that an agent sends to others, in words."""
+        if self.network.n_agents == 1:
+            return "there is one agent, and nothing leaves it"
+        numbers = math.prod(self.problem.shape)
+        return (
+            f"points or trackers of each {self._who}, {numbers} numbers each, go to all its "
+            "neighbours in every iteration"
+        )
+
+    @property
+    def _who(self) -> str:
+        """An agent in words."""
+        return "site" if getattr(self.problem, "sites", ()) else "agent"
+
     def decide(self) -> None:
         """Choose, by the network's design, what the algorithm leaves to it."""
         self.algorithm = Declared.of(self.arguments.method).resolved(self.network)
@@ -149,6 +199,8 @@ class Run(Shown):
         agents = self.network.agents
         SETUP.info("the problem: data of agents %d to %d", agents.start, agents.stop - 1)
         own = self._own_problem(self.arguments.problem)
+        if isinstance(self.algorithm, AutoMethod):
+            self._choose(own)
         self.seen = self._seen(own)
         with self.collective.together():
             capabilities.check_fits(self.seen, self.arguments.method, self.network)
@@ -433,4 +485,4 @@ class Run(Shown):
         A ValueError names the worst agent, if a gradient does not fit its value, or is not finite.
         """
         with one_thread():
-            return checked(self.problem, self.arguments.seed, self.collective)
+            return checked(self.problem, self.arguments.seed, self._pool())

@@ -13,12 +13,13 @@ from ...network.collective import AgentCollective, ReplicaCollective
 from ...network.joint import JointAgent, TreeCollective
 from ...numerics.random_streams import CounterStreams
 from ...problems.common.pooled import HERE
-from ...problems.spread import FEW, SpreadProblem, mean_of
+from ...problems.spread import SpreadProblem, mean_of
 from ...protocols import Answered, Declared, Moments, Problem, Solvable
 from ...running.loop import Outcome
 from ...running.parts import Parts
 from .. import capabilities
 from ..arguments import AnySetup
+from ..automatic import by_sums, few
 from ..result import Result
 from .plain import Run
 
@@ -34,7 +35,21 @@ class Summed(Run):
 
     @staticmethod
     def fits(arguments: AnySetup) -> bool:
-        return arguments.method.network == "single-agent" and arguments.problem.n_agents > 1
+        return by_sums(arguments)
+
+    single = True
+
+    @property
+    def leaves(self) -> str:
+        own: Any = self.problem
+        tree = "go to its neighbour in the tree"
+        if isinstance(self.seen, SpreadProblem):
+            numbers = math.prod(own.shape)
+            return (
+                f"about {numbers} numbers of each {self._who} {tree} for every gradient or product"
+            )
+        numbers = f", {own.n_moments} numbers," if own.n_moments else ""
+        return f"second moments of each {self._who}{numbers} {tree}"
 
     def _network(self) -> Network:
         given, name = self.arguments, type(self.arguments.method).__name__
@@ -74,8 +89,7 @@ class Summed(Run):
         few."""
         if Declared.of(self.arguments.method).by_moments:
             return True
-        few = own.n_moments <= FEW * math.prod(own.shape)
-        return few and not isinstance(own, Solvable)
+        return few(own) and not isinstance(own, Solvable)
 
     def _complete(self, own: Any) -> None:
         """Find the answer from the moments where these are known; otherwise by sums that are

@@ -15,6 +15,7 @@ from topologies.flags import InputError, spelled
 from topologies.words import shortened
 
 from ... import registry
+from ...api.automatic import Choice
 from ...protocols import Declared
 from ...running.checkpoint import FOLDER, newest_notes
 from ...settings import settings
@@ -39,6 +40,13 @@ class Configuration(Saved):
     algorithm: Any
     published: bool
     """True for the published experiment (see `Command.given`)."""
+
+    def with_choice(self, choice: Choice | None, method: Any) -> Configuration:
+        """The configuration with the method that ``auto`` has chosen, if it has."""
+        if choice is None:
+            return self
+        run = dataclasses.replace(self.run, algorithm=choice.name)
+        return dataclasses.replace(self, run=run, algorithm=method)
 
     def groups(self, *, outputs: bool) -> Groups:
         run, problem = self.run, f"Problem: {self.run.problem}"
@@ -76,14 +84,46 @@ class Command(Form[Configuration]):
     noun = "run"
     output: ClassVar[tuple[str, ...]] = OUTPUT
     entries = _ENTRIES
+    method: ClassVar[str] = "auto"
+    """The method of a run that names none and is not the published experiment."""
+    _named = True
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        if not self._named and not self._is_published():
+            self.names["algorithm"] = self.method
+            self.types["algorithm"] = registry.algorithms.get(self.method)
+            self.groups = self._groups()
+        self.__dict__.pop("_read", None)
+
+    def _is_published(self) -> bool:
+        """True if this is the published experiment; False where its settings are no settings of
+        this run."""
+        try:
+            self.given()
+        except InputError:
+            return False
+        return self.published
 
     def _name(self, kind: str, early: Texts) -> str:
-        given = early.get(kind) or self.file.get(kind)
-        if kind == "algorithm" and given is None:
+        if kind == "algorithm" and (early.get(kind) or self.file.get(kind)) is None:
             split = early_flag(self.tokens, "split") or self.file.get("split")
             if split == "features":
                 return "lobpcg"
+            self._named = False
+            name: str = published_experiment()["algorithm"]
+            return name
         return super()._name(kind, early)
+
+    def _owner(self, key: str) -> str:
+        """The remedy for a setting of a method, where the run chooses its own."""
+        if self.names["algorithm"] != "auto":
+            return super()._owner(key)
+        names = ["drfgt", *registry.algorithms.names()]
+        owners = [one for one in names if key in settings(registry.algorithms.get(one))]
+        if not owners:
+            return super()._owner(key)
+        return f"it is a setting of one method: add --algorithm {owners[0]}"
 
     def given(self) -> tuple[Values, Values]:
         """As `Form.given`, with the settings of the published experiment where none of another one

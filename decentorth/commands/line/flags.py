@@ -60,6 +60,7 @@ def with_flags(text: str) -> str:
     Keywords of tables become flags; the first of each name that only Python has gets its flag
     behind it.
     """
+    text = re.sub(r"\balgorithm='(\w+)'", r"--algorithm \1", text)
     text = _TABLE_SETTING.sub(_table_flag, text)
     for name, flag in (("x0", "--start"), ("n_agents", "--agents")):
         if flag not in text:

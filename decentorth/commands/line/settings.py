@@ -139,7 +139,7 @@ class RunSettings(CaseSettings, Place, Limits):
         One agent (--agents 1): divide its samples into N blocks, spread over the MPI ranks and
         summed in order. The bits are the same on any number of ranks.
     split : str
-                Division of the data over the agents: different samples, or different features (columns)
+        Division of the data over the agents: different samples, or different features (columns)
         of the same samples. features is for pca, lda and cca, by lobpcg (then the default) or tracked_landing.
     start : str
         The start of all agents: a run's folder (its first agent's final point) or a .npy file with
@@ -176,7 +176,7 @@ class RunSettings(CaseSettings, Place, Limits):
         Exit with code 4 if the run ends without convergence.
     history_rows : int
         Approximate number of history rows, spaced logarithmically. By default 200, at most one in
-        five iterations.
+        five iterations, and for samples of sites at most a ninth of all rounds.
     record_agents : bool
         Also record each agent's distance from the mean, and its point or angle. Reports can then
         play the run.
@@ -206,7 +206,7 @@ class RunSettings(CaseSettings, Place, Limits):
         Taylor slope (2 if they agree).
     """
 
-    algorithm: str = "drfgt"
+    algorithm: str = "auto"
     iterations: Natural = 3000
     channel: tuple[str, ...] = ()
     repair: bool = True

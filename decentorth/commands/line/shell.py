@@ -182,11 +182,12 @@ def show_help(form: AnyForm, words: Sequence[str], speaks: bool = True) -> int:
         raw = config_bytes(path)
     except OSError as error:
         raise InputError(one_line(error)) from None
-    topic = ""
+    topic, rest = "", list(words)
     for flag, word in pairwise(words):
         if flag in HELP and not word.startswith("-"):
             topic = word
-    rest = [word for word in words if word not in HELP]
+            rest.remove(word)
+    rest = [word for word in rest if word not in HELP]
     return say(form(rest, path, raw).help(topic), speaks)
 
 

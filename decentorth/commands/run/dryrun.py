@@ -5,17 +5,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ...api import Run
+from ...api.automatic import fitting
+from ...api.kinds import run_of
 from ...display import size
-from ...network import even_bounds
+from ...network import Network, even_bounds
 from ...problems import SpreadProblem
 from ...problems.base import FEW, Outline
 from ...protocols import Declared, Index
 from ...records.progress import step_ranges, steps_line
+from ...registry import algorithms
 
 SHOWN_RANKS = 12
 Bytes = dict[str, int]
@@ -44,7 +48,7 @@ def report(run: Run) -> list[str]:
         memory = extrapolated(run, sizes, memory, more)
     lines = [
         steps,
-        f"set-up      {network.rounds} rounds, {network.messages} messages, {size(network.bytes)}",
+        f"set-up      {_sent(_counts(network))}",
     ]
     links, tree = network.W.nnz - network.n_agents, False
     if Declared.of(run.algorithm).counts == "activations":  # its first step may be the whole run
@@ -62,18 +66,48 @@ def report(run: Run) -> list[str]:
     if len(every) > SHOWN_RANKS:
         lines.append(f"            and {len(every) - SHOWN_RANKS} more ranks")
     state, data = (size(sum(used[name] for used in every)) for name in ("state", "data"))
-    return [*lines, f"memory      state {state}, data {data} in all, beside the libraries"]
+    lines.append(f"memory      state {state}, data {data} in all, beside the libraries")
+    return [*lines, *_alternatives(run)]
+
+
+def _alternatives(run: Run) -> Iterator[str]:
+    """A line for each other method of the table: the messages of its second iteration and its
+    set-up."""
+    collective = run.collective
+    for name in fitting(run):
+        method = algorithms.get(name)
+        if isinstance(run.algorithm, method):
+            continue
+        given = replace(run.arguments, algorithm=method(), comm=collective.communicator)
+        other = run_of(given)
+        network, states = other.network, other.states()
+        with np.errstate(over="ignore", invalid="ignore"):
+            next(states)
+            setup = _sent(_counts(network))
+            next(states)
+            before = _counts(network)
+            next(states)
+        yield f"instead     {name}: iteration {_sent(_counts(network) - before)}; set-up about {setup}"
+
+
+def _counts(network: Network) -> Index:
+    """The rounds, messages and bytes so far."""
+    return np.array([network.rounds, network.messages, network.bytes])
+
+
+def _sent(counts: Index) -> str:
+    rounds, messages, sent = counts.tolist()
+    return f"{rounds} rounds, {messages} messages, {size(sent)}"
 
 
 def _iteration(run: Run, states: Iterator[object], links: int) -> tuple[str, int, bool]:
     """The messages of an iteration in words, the bytes of each, and True if they go along a
     tree."""
     network = run.network
-    before = np.array([network.rounds, network.messages, network.bytes])
+    before = _counts(network)
     with np.errstate(over="ignore", invalid="ignore"):
         next(states)
-    after = np.array([network.rounds, network.messages, network.bytes])
-    rounds, messages, sent = (after - before).tolist()
+    rounds, messages, sent = (_counts(network) - before).tolist()
     payload = sent // max(messages // max(rounds, 1), 1)
     tree = network.sums_exactly and messages < rounds * links
     along = f"{size(payload)} along each directed edge"

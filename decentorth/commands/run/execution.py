@@ -61,6 +61,13 @@ def run(words: Sequence[str], configuration: Configuration, communicator: Commun
     sized = settings.dry_run and not settings.check_gradient
     with SettingUp(root and not settings.quiet):
         run, origin = made(configuration, communicator, sized)
+    configuration = configuration.with_choice(run.choice, run.arguments.method)
+    run.about = configuration.mapping()
+    if settings.record_agents and run.single and run.network.n_agents > 1:
+        raise InputError(
+            f"--record-agents is for agents that have points of their own, and with "
+            f"{configuration.run.algorithm} all have the same: add --algorithm drfgt"
+        )
     rule, fresh = stopping_rule(settings), settings.resume is None
     agreement = together(communicator, lambda: run.agreement(rule, fresh))
     lines: list[str] = []

@@ -15,6 +15,7 @@ from topologies.flags import InputError
 
 from ... import network as networks
 from ...api import Result, Run
+from ...api.automatic import in_words
 from ...display import aligned, shape, size
 from ...problems import AgentProblem
 from ...process.printing import complain, say
@@ -29,7 +30,8 @@ from ...settings import Values, settings, values
 from ..line.config import Configuration
 from ..line.flags import with_flags
 from ..line.shell import one_line
-from .summary import filled_in_words, in_words, mixing_words, sent_in_words, taken
+from .summary import filled_in_words, mixing_words, sent_in_words, taken
+from .summary import in_words as agreement_in_words
 
 _LARGEST_TABLE = 20
 """The most sites whose messages are printed one by one; summary.json has them all."""
@@ -205,6 +207,8 @@ class RunOutput:
         if result.losses:
             facts.append(("lost", "; ".join(map(str, result.losses))))
         facts += [("certificate", certificate)] * bool(certificate)
+        if result.advice:
+            facts.append(("advice", with_flags(result.advice)))
         facts.append(("time", f"{row.seconds:.2f} s"))
         if self.folder is not None:
             facts.append(("files", str(self.folder.path)))
@@ -305,7 +309,7 @@ def opening(
     if given.bad_channel is not None:
         yield f"channel     {_channel(given.bad_channel, run.repairs)}"
     if agreement is not None:
-        yield f"stopping    {in_words(agreement)}"
+        yield f"stopping    {agreement_in_words(agreement)}"
     method = run.algorithm
     if run.arguments.sizes is not None:  # without what real data would recommend
         method = Declared.of(configuration.algorithm).resolved(network)
@@ -313,6 +317,8 @@ def opening(
     if configuration.published:
         words.append("the published experiment (paper 004), --config paper004")
     yield f"algorithm   {': '.join(filter(None, [given.algorithm, ', '.join(words)]))}"
+    if run.choice is not None:
+        yield f"auto        {in_words(run).replace('; or algorithm ', '; or --algorithm ')}"
     for note in (*run.cautions, *_cautions(given.algorithm, given.problem, run)):
         yield f"note        {note}"
 

@@ -53,7 +53,9 @@ def one_process() -> Finding:
 
 
 def short_run(comm: object, agents: int) -> str:
-    """The SHA-256 of the points after the first iterations of ``python -m decentorth.run --agents
-    agents``."""
-    run, _ = made(Command(["--agents", str(agents)]).resolve(), connect(comm))
+    """The SHA-256 of the points after the first iterations of ``python -m decentorth.run
+    --algorithm drfgt --agents agents``."""
+    run, _ = made(
+        Command(["--agents", str(agents), "--algorithm", "drfgt"]).resolve(), connect(comm)
+    )
     return run.solve(Options(iterations=ITERATIONS)).iterates_sha256

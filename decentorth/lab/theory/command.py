@@ -50,6 +50,7 @@ class TheoryForm(Command):
         for name in ("problem", "seed", "algorithm", *NETWORK, "plugin", "config")
     }
     output = ("config",)
+    method = "drfgt"
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)

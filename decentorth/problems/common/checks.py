@@ -242,7 +242,7 @@ def same_names(name: str, values: Any, first_agent: int = 0, collective: Collect
     others = (value for value in values if type(value) is not np.ndarray)
     own = [frame.columns for frame in map(_Frame.of, others) if frame][:1]
     every = collective.everyone(json.dumps(own).encode())
-    known = next((columns for one in every for columns in json.loads(one)), [])
+    known: list[str] = next((columns for one in every for columns in json.loads(one)), [])
     with collective.together():
         given = enumerate(values, first_agent)
         return [_in_order(f"{name} of agent {agent}", one, known) for agent, one in given]

@@ -490,11 +490,13 @@ class OneView(Divided, ABC):
         def build(agents: slice, collective: Collective) -> AgentProblem[Any]:
             (rows,) = source.read(agents, collective)
             rows = self._prepared(rows, collective)
-            total = number_of_rows(rows, collective)
+            total = number_of_rows(rows, collective, source.units)
             with collective.together():
                 return self._made(Part(rows, agents, source, seed, total))
 
-        def stand_in(rows: list[Array], agents: slice, _: Collective) -> AgentProblem[Any]:
+        def stand_in(rows: list[Array], agents: slice, collective: Collective) -> AgentProblem[Any]:
+            if not source.wanted.any:
+                number_of_rows(rows, collective)  # counted as for the true samples
             return self._stand_in(Part(rows, agents, source, seed))
 
         return source.deferred(build, lambda: self._sizes(source.width)._replace(made=stand_in))

@@ -11,9 +11,6 @@ import numpy as np
 from ...numerics.ordered_sums import add_agents
 from ...protocols import Array
 
-Fold = Callable[[int, Callable[[Array], None]], Array]
-"""A sum over all agents: `Collective.fold`, or `here`."""
-
 
 def here(size: int, add: Callable[[Array], None]) -> Array:
     """`Collective.fold` where all agents are in this process."""

@@ -19,7 +19,6 @@ from ...numerics.threads import one_thread
 from ...protocols import Array, Collective
 from .checks import LARGEST, SMALLEST, Rows
 from .here import HERE as HERE
-from .here import Fold as Fold
 from .here import here as here
 from .moments import packed, unpacked
 from .sparse_rows import SparseRows
@@ -32,25 +31,10 @@ Missing = Literal["refuse", "mean"]
 _CONSTANT = 4.0 * float(np.finfo(np.float64).eps)
 """The standard deviation, as a share of the mean, up to which a column is constant but for
 rounding."""
+_SHIFT = 1e-14
+"""The share of the largest eigenvalue of a sum of products that is above its rounding."""
 _SINGULAR = 1e-10
 """The share of the largest eigenvalue below which whitening treats an eigenvalue as zero."""
-
-
-def triangle(A: Sequence[Rows], fold: Fold) -> Array:
-    """Return an upper triangular R, ``(d, d)``, with R^T R = sum_i A_i^T A_i.
-
-    The sum is not formed, so no digits are lost to squaring. Of sparse rows d at a time are made
-    dense.
-    """
-    d = A[0].shape[1]
-
-    def add(total: Array) -> None:
-        found = total.reshape(d, d)
-        for a in A:
-            for rows in a.dense_pieces() if isinstance(a, SparseRows) else [a]:
-                found[:] = np.linalg.qr(np.concatenate((found, rows)))[1]
-
-    return fold(d * d, add).reshape(d, d)
 
 
 def total(
@@ -73,8 +57,37 @@ def gram(A: Sequence[Rows], collective: Collective) -> Array:
     return symmetric_total(A, A[0].shape[1], lambda a: a.T @ a, collective)
 
 
-def rows(A: Sequence[Rows], collective: Collective) -> int:
-    """The number of rows of all agents."""
+def root(A: Sequence[Rows], collective: Collective) -> Array:
+    """``(d, d)``: an R with R^T R = sum_i A_i^T A_i, by two sums over the agents.
+
+    The first sum gives coordinates in which the rows are well conditioned, but for directions shorter
+    than 1e-7. The second is of the rows in these coordinates, where such directions are up to 1e7
+    times as long. So R has as many digits as a triangular factor of the rows, although products are
+    added (as in a shifted Cholesky QR). Of sparse rows d at a time are made dense.
+    """
+    d = A[0].shape[1]
+
+    def products(change: Callable[[Array], Array]) -> Array:
+        def of(a: Rows) -> Array:
+            pieces = map(change, a.dense_pieces() if isinstance(a, SparseRows) else [a])
+            return sum((rows.T @ rows for rows in pieces), start=np.zeros((d, d)))
+
+        return symmetric_total(A, d, of, collective)
+
+    found = products(np.asarray)
+    squares = np.diagonal(found)
+    lengths = np.sqrt(np.where(squares > 0.0, squares, 1.0))
+    values, turns = np.linalg.eigh(found / lengths / lengths[:, None])
+    sizes = np.sqrt(np.maximum(values, 0.0) + _SHIFT * values[-1])
+    coordinates = turns / sizes / lengths[:, None]
+    values, axes = np.linalg.eigh(products(lambda rows: rows @ coordinates))
+    return np.sqrt(np.maximum(values, 0.0))[:, None] * (axes.T * sizes) @ turns.T * lengths
+
+
+def rows(A: Sequence[Rows], collective: Collective, units: Sequence[Units] = ()) -> int:
+    """The number of rows of all agents; their ``units``, if any, have it already."""
+    if units:
+        return units[0].samples
     return int(total(A, 1, lambda a: np.shape(a)[0], collective)[0])
 
 
@@ -90,6 +103,8 @@ class Units(NamedTuple):
     """``(d,)``: the standard deviations of all samples with their missing cells filled, or ones."""
     filled: tuple[int, ...]
     """The number of missing cells of each of all agents."""
+    samples: int = 0
+    """The number of all agents' samples, where it was counted."""
 
     def listed(self) -> list[object]:
         """The units as lists of numbers, for `side_by_side`."""
@@ -186,7 +201,8 @@ def units(
         found = added(counted)
         count, present, totals = found[0], found[1 : d + 1], found[d + 1 :]
         refuse_columns(present == 0.0, "is empty at every site", names)
-        rough = Units(start, np.zeros(d), np.ones(d), missing_cells(A, collective))
+        missing = missing_cells(A, collective)
+        rough = Units(start, np.zeros(d), np.ones(d), missing, round(float(count)))
         rest, squares = totals / present, None
         if near is None or scale:
             rough = rough._replace(mean=start + rest)

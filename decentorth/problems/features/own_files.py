@@ -119,7 +119,7 @@ def _read(
     if known is None:
         if key is not None or wanted.by_name:
             raise ValueError(f"{one.site} lacks names of columns: give it a line of names")
-        rows = one.read(wanted)
+        rows = one.open(wanted).read()
         return rows, np.arange(len(rows)), (), None
     for name in (*wanted.labels, *([] if key is None else [key])):
         if name not in known:
@@ -129,7 +129,7 @@ def _read(
     if not own:
         raise ValueError(f"{one.site} lacks columns of samples: choose others, or leave it out")
     columns = wanted._replace(samples=own, exclude=())
-    rows = one.read(columns)
+    rows = one.open(columns).read()
     labels = MatrixFile(file, columns).labels if wanted.labels else None
     if key is None:
         return rows, np.arange(len(rows)), own, labels

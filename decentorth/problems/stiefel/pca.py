@@ -11,7 +11,7 @@ same, bit for bit.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
@@ -25,7 +25,7 @@ from ..base import Deferred, Loadable, Outline, stream
 from ..common import division
 from ..common.checks import SparseOrArrays, samples
 from ..common.division import Centred, OneView, Part
-from ..common.pooled import HERE, symmetric_total, triangle, with_spectrum
+from ..common.pooled import HERE, Units, root, symmetric_total, with_spectrum
 from ..common.pooled import rows as number_of_rows
 from ..common.sparse_rows import SparseRows
 from ..common.squares import SquaresProblem, gram_numbers
@@ -125,8 +125,10 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         self.optimum: Array | None = None
 
     @classmethod
-    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, object]:
-        return {"n_samples": number_of_rows(data, collective)}
+    def _of_all(
+        cls, data: list[Array], collective: Collective, units: Sequence[Units]
+    ) -> dict[str, object]:
+        return {"n_samples": number_of_rows(data, collective, units)}
 
     def on(self, put: Callable[[Array], Array]) -> Self:
         placed = super().on(put)
@@ -159,7 +161,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         values, vectors = np.linalg.eigh(-symmetric_total(each, d, np.asarray, collective))
         values, vectors = values[::-1], vectors[:, ::-1]
         if r < d and values[r - 1] < _SMALL * values[0]:
-            _, values, rows = np.linalg.svd(triangle(self.weighted_rows(), collective.fold))
+            _, values, rows = np.linalg.svd(root(self.weighted_rows(), collective))
             if values[r - 1] - values[r] < _LOST * values[0]:
                 self.optimum, self.error_name = None, ""
                 if collective.rank == 0:

@@ -156,7 +156,8 @@ def test_finite_elements_stay_on_the_set_of_their_mass_matrix(method: Any) -> No
     """Linear elements on an interval: eigenvectors sin(k pi i / n), and directions that are much
     shorter than the pairs of which they are combined."""
     n, rank = 100, 3
-    side, angles = np.ones(n - 2), np.pi * np.arange(1, rank + 1) / n
+    side: Any = np.ones(n - 2)
+    angles = np.pi * np.arange(1, rank + 1) / n
     stiffness = n * diags_array([-side, 2.0 * np.ones(n - 1), -side], offsets=[-1, 0, 1])
     mass = diags_array([side, 4.0 * np.ones(n - 1), side], offsets=[-1, 0, 1]) / (6.0 * n)
     result = solve(GEVP(-stiffness, mass, rank), method, iterations=1500, rows=2)

@@ -3,7 +3,7 @@ printed."""
 
 from __future__ import annotations
 
-from itertools import combinations, islice
+from itertools import combinations, combinations_with_replacement, islice, pairwise, product
 from math import comb
 from typing import Any
 
@@ -117,28 +117,54 @@ def test_theorem_4_7_repaired_bounds_the_measure_of_vr_j_jobcd() -> None:
     assert np.mean(found) <= bound
 
 
-def test_lemma_4_5_bounds_the_variance_of_the_estimate() -> None:
-    """With b = N, for one step and in the mean over its mini-batch of b' samples, which is exact
-    here."""
-    problem, L = sums()
-    method, each = VRJJOBCD(varsigma=50.0, batch_size=6, restart=0.0), np.arange(SAMPLES)
-    one = [state.x.copy() for state in islice(iterate(problem, method, x0=far(problem)), 9)]
-    other = [
-        state.estimate.copy() for state in islice(iterate(problem, method, x0=far(problem)), 9)
+@pytest.mark.parametrize("large", [2, 3, 5, 6])
+def test_lemma_4_5_bounds_the_error_of_the_estimate(large: int) -> None:
+    """E u_k <= p (N - b) / (b (N - 1)) sigma^2 + (1 - p) u + (1 - p) L_f^2 X^2 / b' sum ||V_i -
+    I||^2, exactly, over the coin, all subsets of b and all draws of b' of N = 6 samples.
+
+    The first term is an equality. u is the error of the estimate along a run, whose next estimate is
+    one of those that are averaged. The package draws b samples with replacement, as it does b'.
+    """
+    A = np.random.default_rng(0).standard_normal((6, N))
+    problem, total, small, restart = LogCosh(A, signs(N)), 6, 2, 0.3
+    L = float((A * A).sum(-1).max())
+    method = VRJJOBCD(
+        varsigma=50.0, large_batch=large, batch_size=small, restart=restart, correction=0
+    )
+
+    def each(x: Array) -> Array:
+        return np.stack([problem.gradient_on(x[None], np.array([[i]]))[0] for i in range(total)])
+
+    run = [
+        (state.x[0].copy(), state.estimate[0].copy())
+        for state in islice(iterate(problem, method, x0=far(problem), seed=3), 12)
     ]
-    for before, after, estimate in zip(one, one[1:], other, strict=False):
-        u = np.square(estimate - problem.gradient(before)).sum()
-        turned = after[0] @ np.linalg.inv(before[0]) - np.eye(N)  # the blocks V_i - I
-        gaps = [
-            problem.gradient_on(after, np.array([[i]]))
-            - problem.gradient_on(before, np.array([[i]]))
-            for i in each
-        ]
-        variance = (
-            np.mean([np.square(gap).sum() for gap in gaps]) - np.square(np.mean(gaps, axis=0)).sum()
+    errors = 0
+    for (before, estimate), (after, drawn) in pairwise(run):
+        gradients, mean = each(after), problem.gradient(after[None])[0]
+        u = np.square(estimate - problem.gradient(before[None])[0]).sum()
+        errors += u > 1e-8
+        sigma2 = np.square(gradients - mean).sum((1, 2)).mean()
+        fresh = [gradients[list(own)].mean(0) for own in combinations(range(total), large)]
+        first = np.mean([np.square(one - mean).sum() for one in fresh])
+        assert first == pytest.approx(
+            (total - large) / (large * (total - 1)) * sigma2, rel=1e-9, abs=1e-12
         )
-        bound = L**2 * np.square(before).sum() / 6.0 * np.square(turned).sum()
-        assert u + variance / 6.0 <= u + bound
+        changes = gradients - each(before)
+        moved = [
+            estimate + changes[list(own)].mean(0) for own in product(range(total), repeat=small)
+        ]
+        second = np.mean([np.square(one - mean).sum() for one in moved])
+        turned = after @ np.linalg.inv(before) - np.eye(N)  # the blocks V_i - I
+        reach = L**2 * np.square(before).sum() / small * np.square(turned).sum()
+        assert second <= u + reach
+        assert restart * first + (1 - restart) * second <= restart * first + (1 - restart) * (
+            u + reach
+        )
+        again = combinations_with_replacement(range(total), large)
+        possible = [*moved, *(gradients[list(own)].mean(0) for own in again)]
+        assert min(np.abs(one - drawn).max() for one in possible) < 1e-12
+    assert errors > 5 or large == 6
 
 
 def test_theorem_4_9_the_path_of_gs_jobcd_has_a_finite_length() -> None:

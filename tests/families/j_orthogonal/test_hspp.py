@@ -195,6 +195,13 @@ def test_the_planted_point_is_stationary_at_zero() -> None:
 # data
 
 
+def test_squared_distances_are_those_of_the_rows() -> None:
+    problem = built(data="gaussian", distances="squared", points=9, dimension=4)
+    D = problem.rows
+    expected = [[np.sum((one - other) ** 2) for other in D] for one in D]
+    np.testing.assert_allclose(problem.wanted[0], expected, rtol=1e-12, atol=1e-12)
+
+
 def test_a_trees_distances_are_its_edges() -> None:
     paths = random_tree(np.random.default_rng(0), 30)
     squared = squared_distances(paths)

@@ -103,6 +103,9 @@ def test_lemma_IV_3_fails_as_printed_and_holds_with_the_norm_of_W_minus_I() -> N
     state = np.array([0.0, x @ x])
     assert off @ off > (theory.contraction_matrix(step, 0.0, 1.0) @ state)[0]
     assert off @ off <= (theory.contraction_matrix(step, 0.0, 1.0, disagreement=1.0) @ state)[0]
+    ring = tp.uniform_weights(tp.ring(10), 0.8).toarray()  # of figure 1: sigma_W is the larger one
+    assert np.linalg.norm(ring - np.eye(10), 2) == pytest.approx(0.4)
+    assert np.linalg.norm(ring - 1 / 10, 2) > 0.96
 
 
 @given(seed=st.integers(0, 1000), step=st.floats(1e-4, 10.0))
@@ -223,6 +226,16 @@ def test_safety_of_mean_and_spread_does_not_make_every_agent_safe() -> None:
     assert np.linalg.norm(x - x.mean()) == pytest.approx(eps / 2.0)
     assert abs(x.mean() ** 2 - 1.0) == pytest.approx(eps / 2.0)
     assert abs(x[0] ** 2 - 1.0) > eps
+
+
+def test_proposition_VI_1_squares_the_distance_that_IV_1_bounds() -> None:
+    """The appendix asks ||x - xbar||^2 <= eps/2. Two numbers around xbar = 1 with it leave the
+    region; with ||x - xbar|| <= eps/2, which the proof shows, they do not."""
+    eps, apart = 0.5, np.array([1.0, -1.0]) / math.sqrt(2.0)
+    squared, right = 1.0 + apart * math.sqrt(eps / 2.0), 1.0 + apart * eps / 2.0
+    assert np.linalg.norm(squared - 1.0) ** 2 == pytest.approx(eps / 2.0)
+    assert np.abs(squared**2 - 1.0).max() > eps
+    assert np.abs(right**2 - 1.0).max() < eps
 
 
 def test_bad_input_is_refused() -> None:

@@ -32,7 +32,7 @@ from decentorth.numerics.threads import one_thread
 from decentorth.problems.base import AgentProblem, Loadable, Selection, held, selected
 from decentorth.problems.common.checks import AgentArrays, samples
 from decentorth.problems.common.moments import packed, unpacked
-from decentorth.problems.common.pooled import HERE, root_inverse
+from decentorth.problems.common.pooled import HERE, Units, root_inverse
 from decentorth.problems.common.rows import Runs
 from decentorth.problems.stiefel.pca import subspace_distance
 from decentorth.protocols import Array, Collective, Index
@@ -188,7 +188,7 @@ class CCA(AgentProblem[Any], Loadable):
     def _in_bases(self, rank: int, count: int, pool: Collective) -> Pairs:
         """The views of each agent in bases of the column spaces; sets ``bases``."""
         views = zip(zip(*self._rows, strict=True), self._names.items(), strict=True)
-        self.bases = [column_basis(view, count, pool.fold, *name) for view, name in views]
+        self.bases = [column_basis(view, count, pool, *name) for view, name in views]
         most = min(basis.shape[1] for basis in self.bases)
         if rank > most:
             raise ValueError(
@@ -199,7 +199,9 @@ class CCA(AgentProblem[Any], Loadable):
         return [(a @ first, b @ second) for a, b in self._rows]
 
     @classmethod
-    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, object]:
+    def _of_all(
+        cls, data: list[Array], collective: Collective, units: Sequence[Units]
+    ) -> dict[str, object]:
         return {"collective": collective}
 
     def _form(self, a: Array, b: Array) -> tuple[Array, ...]:

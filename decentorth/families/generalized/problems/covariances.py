@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from decentorth.problems.common.pooled import Fold, root_inverse, triangle
-from decentorth.protocols import Array
+from decentorth.problems.common.pooled import root, root_inverse
+from decentorth.protocols import Array, Collective
 from decentorth.sets.retractions import diagonals_of
 
 from ..sets.operators import LinearOperator
@@ -61,7 +61,7 @@ def suspect(covariance: Array) -> bool:
 
 
 def column_basis(
-    view: Sequence[Array], count: int, fold: Fold, name: str, labels: Sequence[object]
+    view: Sequence[Array], count: int, collective: Collective, name: str, labels: Sequence[object]
 ) -> Array:
     """``(d, r)``: the T for which the r columns of ``view @ T`` span those of a view, with second
     moments I over all samples.
@@ -69,7 +69,7 @@ def column_basis(
     Columns that depend on others exactly leave r < d. A ValueError names, by their labels, columns
     that nearly do.
     """
-    R = triangle(view, fold)
+    R = root(view, collective)
     lengths = np.sqrt((R * R).sum(-2))
     lengths = np.where(lengths > 0.0, lengths, 1.0)
     _, values, turns = np.linalg.svd(R / lengths)

@@ -36,7 +36,7 @@ from decentorth.problems.base import (
 )
 from decentorth.problems.common.division import Sourced
 from decentorth.problems.common.moments import packed, unpacked
-from decentorth.problems.common.pooled import HERE, symmetric_total
+from decentorth.problems.common.pooled import HERE, Units, symmetric_total
 from decentorth.problems.stiefel.pca import subspace_distance
 from decentorth.protocols import Array, Collective
 from decentorth.settings import Condition, Count
@@ -248,7 +248,9 @@ class PooledGEVP(GEVP, Loadable):
     _arrays = 2
 
     @classmethod
-    def _of_all(cls, data: list[Array], collective: Collective) -> dict[str, object]:
+    def _of_all(
+        cls, data: list[Array], collective: Collective, units: Sequence[Units]
+    ) -> dict[str, object]:
         return {"collective": collective}
 
     def __init__(

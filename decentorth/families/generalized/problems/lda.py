@@ -358,7 +358,7 @@ class LDASettings(Divided):
         return problem
 
 
-def counted(known: Classes, counts: Array) -> dict[str, int]:
+def counted(known: Classes, counts: NDArray[Any]) -> dict[str, int]:
     """The number of samples of each class, by its name."""
     return {str(name): int(count) for name, count in zip(known, counts, strict=True)}
 

@@ -129,7 +129,7 @@ class MAXVAR(PooledGEVP):
                 return rows, ends
             for k, part in enumerate(parts):
                 view = [a[:, part] for a in rows]
-                self.bases.append(column_basis(view, count, pool.fold, f"view {k}", names[part]))
+                self.bases.append(column_basis(view, count, pool, f"view {k}", names[part]))
             whole = scipy.linalg.block_diag(*self.bases)
             return [a @ whole for a in rows], [*accumulate(one.shape[1] for one in self.bases)]
 

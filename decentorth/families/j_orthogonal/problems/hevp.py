@@ -29,7 +29,7 @@ from decentorth.numerics.ordered_sums import sums
 from decentorth.problems.base import Deferred, Outline, stream
 from decentorth.problems.common.checks import AgentArrays, is_matrix, samples
 from decentorth.problems.common.division import even_counts, placed
-from decentorth.problems.common.pooled import HERE, Fold, triangle
+from decentorth.problems.common.pooled import HERE, root
 from decentorth.problems.common.squares import SquaresProblem
 from decentorth.protocols import Array, Collective
 from decentorth.settings import Condition, Count, NotNegative, check
@@ -106,7 +106,7 @@ class HEVP(SquaresProblem[JOrthogonal]):
         self.optimum: float | None = None
         """The least value sum |eig(J C)|, in the well-posed form."""
         if form == "well-posed":
-            self._root = _root(rows, pool.fold)
+            self._root = _root(rows, pool)
             values = np.linalg.eigvalsh(self._root * constraint.signs @ self._root.T)
             self.optimum = float(np.abs(values).sum(-1))
             self.error_name = "relative_gap"
@@ -131,17 +131,17 @@ class HEVP(SquaresProblem[JOrthogonal]):
         return float(sums((image * image)[None])[0]) / self.optimum - 1.0
 
 
-def _root(rows: Sequence[Array], fold: Fold) -> Array:
+def _root(rows: Sequence[Array], collective: Collective) -> Array:
     """R with D^T D = R^T R, so that J D^T D has the eigenvalues of R J R^T."""
-    root = triangle(rows, fold)
-    lengths = np.sqrt((root * root).sum(-2))
-    values = np.linalg.svd(root / np.where(lengths > 0.0, lengths, 1.0), compute_uv=False)
+    found = root(rows, collective)
+    lengths = np.sqrt((found * found).sum(-2))
+    values = np.linalg.svd(found / np.where(lengths > 0.0, lengths, 1.0), compute_uv=False)
     if not values[-1] > SINGULAR * values[0]:
         raise ValueError(
-            f"the well-posed form needs a positive definite D^T D, but the {len(root)} columns of D "
+            f"the well-posed form needs a positive definite D^T D, but the {len(found)} columns of D "
             "are dependent: add a ridge, give more rows, or choose form as-printed"
         )
-    return root
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

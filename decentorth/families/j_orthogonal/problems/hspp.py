@@ -298,9 +298,9 @@ class HSPPSettings(SignedSettings, DrawnSettings):
         D: tree, the nodes of a random tree in a random projection; gaussian; or a file with one
         point a row (.npy, .npz, .csv, svmlight, Matrix Market).
     distances
-        T: edges between the nodes (tree); euclidean distances of the rows of D; planted, those of a
-        random feasible x, so that the least value is 0; or a file with a square matrix. auto: tree
-        for tree, else euclidean.
+        T: edges between the nodes (tree); euclidean distances of the rows of D; squared, their
+        squares; planted, those of a random feasible x, so that the least value is 0; or a file with
+        a square matrix. auto: tree for tree, else euclidean.
     points
         m, the rows of D (tree and gaussian).
     dimension
@@ -376,6 +376,8 @@ class HSPPSettings(SignedSettings, DrawnSettings):
             T = squared_distances(paths)
         elif kind == "euclidean":
             T = np.sqrt(squared_distances(D))
+        elif kind == "squared":
+            T = squared_distances(D)
         else:
             T = load_matrix(kind)
         return made(T, optimal_value=value, n_blocks=n_blocks)

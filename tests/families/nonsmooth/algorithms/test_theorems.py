@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks import stationarity
 from decentorth.problems import OrthogonalDictionaryLearning, RobustSubspaceRecovery, SparsePCA
 from decentorth.protocols import Array, Index
 from decentorth.sets import Stiefel
@@ -207,3 +208,79 @@ def test_proximal_points_of_consecutive_iterates_and_the_decrease(name: str) -> 
         slope = own / L * (L / (2 * own) - (tau + (2 * L - 3) * lipschitz))
         rest = (9 * t**2 + 4 * (L - 2) * t**3 + (L - 2) * t**4) / (2 * own)
         assert step * theta**2 <= (fall + rest) / slope * (1 + 1e-6)
+
+
+def falling(power: float, last: int) -> float:
+    """The sum of (k + 1)^-power, k = 0, ..., last."""
+    return math.fsum((k + 1) ** -power for k in range(last + 1))
+
+
+def test_theorem_4_9_b_needs_log_T_plus_1_and_twelve() -> None:
+    """Its proof bounds the sum of 1/(k + 1) by 1 + log T, which fails for T = 1 and 2, and, in
+    paper 002, that of (k + 1)^(-3/2) by 3/2, which fails from T = 2 on: 1 + the integral is 3.
+
+    The 4 (l - 2) t^3 of Proposition 4.8 then give 12 sqrt(l) where 6 sqrt(l) is printed.
+    """
+    assert [falling(1.0, last) > 1 + math.log(last) for last in (1, 2, 3)] == [True, True, False]
+    assert falling(1.5, 2) > 1.5
+    for last in (1, 2, 100, 10_000):
+        assert falling(1.0, last) <= 1 + math.log(1 + last)
+        assert falling(1.5, last) < 3.0
+        assert falling(2.0, last) < 2.0
+    for blocks in range(3, 40):
+        cubes, fourths = (
+            (blocks - 2) * blocks ** (1 - power) * falling(2 * power - power, 10_000)
+            for power in (1.5, 2.0)
+        )
+        assert 4 * cubes <= 12 * math.sqrt(blocks)
+        assert fourths <= 2.0
+    blocks = 100
+    assert 4 * (blocks - 2) / math.sqrt(blocks) * falling(1.5, 10_000) > 6 * math.sqrt(blocks)
+
+
+@pytest.mark.parametrize("paper", ["000", "002"])
+def test_the_bound_of_the_benchmark_is_above_the_sums_of_its_steps(paper: str) -> None:
+    """benchmarks/stationarity.py prints the bound of Theorem 4.9 (b), repaired: it is at least what
+    (33) of paper 000, and (30) of paper 002, give with the steps themselves."""
+    for last in (1, 2, 64):
+        t = stationarity.SHARE / np.sqrt(np.arange(last + 1) + 1.0)
+        blocks, lam = stationarity.NUMBER, stationarity.PARAMETER
+        if paper == "000":
+            rest = (1 + 68 / 9 * (blocks - 2)) / (lam * blocks) * (t**2).sum()
+            curve = 1 / lam
+        else:
+            lam, t = lam * blocks / 2, t / math.sqrt(blocks)
+            rest = (9 * t**2 + 4 * (blocks - 2) * t**3 + (blocks - 2) * t**4).sum() / (2 * lam)
+            curve = blocks / (2 * lam)
+        slope = lam / blocks * (curve - (2 * blocks - 3) * stationarity.STEEP)
+        right = rest / (slope * t.sum() / stationarity.STEEP)
+        assert right <= stationarity.bound(paper, "b", last, 0.0)
+
+
+def test_the_complexities_follow_from_theorem_4_9_a() -> None:
+    """With its lambda, paper 000's bound is at most (2 l D / Delta + 32 l L^2 Delta (tau + (2l - 3)
+    L)) / sqrt(T + 1), D the fall of the envelope, which is O(l^2): T of the order binom(l, 2)^2
+    eps^-4.
+
+    For l = 2 that lambda is allowed for tau > L alone; half of the largest does it. Paper 002's bound
+    is O(sqrt(l / T)): T of the order l eps^-4.
+    """
+    fall, reach = 1.7, 0.9
+    for blocks in range(2, 200):
+        for tau, steep in ((0.0, 1.0), (0.5, 1.0), (3.0, 1.0)):
+            curve = tau + (2 * blocks - 3) * steep
+            lam, largest = 1 / (2 * curve), largest_parameter(blocks, tau, steep)
+            assert (lam < largest) == (blocks > 2 or tau > steep)
+            lam = min(lam, largest / 2)
+            rest = reach**2 * steep**2 * (1 + 68 / 9 * (blocks - 2)) / (lam * blocks)
+            bound = (fall + rest) / (lam / blocks * (1 / lam - curve) * reach)
+            printed = 2 * blocks * fall / reach + 32 * blocks * steep**2 * reach / (2 * lam)
+            assert (
+                bound <= printed <= (2 * fall / reach + 96 * (tau + steep) * steep**2) * (blocks**2)
+            )
+            own = blocks / (4 * (tau + (2 * blocks - 1) * steep))
+            rest = (9 / blocks + 4 / blocks + 1 / blocks**2) / (2 * own)
+            slope = own / blocks * (blocks / (2 * own) - curve) * reach / math.sqrt(blocks)
+            assert (fall + rest) / slope <= (
+                4 / reach * (fall + 28 * (tau + 2 * steep)) * math.sqrt(blocks)
+            )
