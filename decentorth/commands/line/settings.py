@@ -140,7 +140,8 @@ class RunSettings(CaseSettings, Place, Limits):
         summed in order. The bits are the same on any number of ranks.
     split : str
         Division of the data over the agents: different samples, or different features (columns)
-        of the same samples. features is for pca, lda and cca, by lobpcg (then the default) or tracked_landing.
+        of the same samples. features is for pca, lda and cca, by lobpcg (then the default) or
+        tracked_landing.
     start : str
         The start of all agents: a run's folder (its first agent's final point) or a .npy file with
         a point. By default the problem's own start from the seed.
