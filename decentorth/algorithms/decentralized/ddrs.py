@@ -13,11 +13,11 @@ and d_i = s_i = x_0 - gamma G_i(x_0), every agent repeats
     d_i <- sum_j V_ij (d_j + new s_j - old s_j),        s_i = 2 u_i - z_i               (3)
     x_i <- P_M(d_i)                                                                     (4)
 
-The steps (2) lead from the last u_i to the proximal point of gamma f_i at z_i, which is unique where
-gamma L_i < 1. Step (3) tracks the mean of the reflections s_i, by V = (I + W^t)/2: with a V that has an eigenvalue below
--1/3, (3) is unstable. Where all rests, u_i = x_i, z_i = x_i + gamma G_i(x_i), and d_i = x - gamma
-times the mean gradient, so that x is stationary, with a constant gamma. One array is sent, half of
-what trackers of gradients need beside x, for J gradients.
+The steps (2) lead from the last u_i to the proximal point of gamma f_i at z_i, which is unique
+where gamma L_i < 1. Step (3) tracks the mean of the reflections s_i, by V = (I + W^t)/2: with a V
+that has an eigenvalue below -1/3, (3) is unstable. Where all rests, u_i = x_i, z_i = x_i + gamma
+G_i(x_i), and d_i = x - gamma times the mean gradient, so that x is stationary, with a constant
+gamma. One array is sent, half of what trackers of gradients need beside x, for J gradients.
 
     W^t   network.mix, rounds t     gamma  step_size  (n_local,)    d_i  state.tracker
     x_i   state.x                   J      inner_steps              s_i  state.field
