@@ -19,7 +19,8 @@ def exports(name: str) -> dict[str, str]:
     """The module of each public name that a package or a module imports from its package, or a
     module defines."""
     module: Any = import_module(name)
-    package, found = module.__package__, {}
+    package = module.__package__
+    found = {}
     tree = ast.parse(module.__loader__.get_source(name))
     for node in tree.body * (package != name):
         match node:

@@ -31,7 +31,8 @@ def curve(x: Iterable[float], y: Iterable[float], name: str) -> str:
     if len(points) < 2:
         return ""
     (left, low), (right, high) = (tuple(map(one, zip(*points, strict=True))) for one in (min, max))
-    across, up = (WIDTH - 4) / ((right - left) or 1.0), (HEIGHT - 4) / ((high - low) or 1.0)
+    across = (WIDTH - 4) / ((right - left) or 1.0)
+    up = (HEIGHT - 4) / ((high - low) or 1.0)
     places = [(2 + (a - left) * across, HEIGHT - 2 - (b - low) * up) for a, b in points]
     path = " ".join(f"{a:.1f},{b:.1f}" for a, b in places)
     first, last = (10 ** points[at][1] for at in (0, -1))

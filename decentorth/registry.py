@@ -216,7 +216,8 @@ def plugins_digest() -> bytes:
 
 def _line(error: BaseException, place: Path) -> str:
     """The last line of the file that was reached, in words; none if it is not known."""
-    number, trace = None, error.__traceback__
+    number = None
+    trace = error.__traceback__
     if isinstance(error, SyntaxError):
         number = error.lineno
     while trace is not None:

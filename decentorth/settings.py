@@ -172,7 +172,9 @@ class Settings:
             A value that its annotation does not admit, or one that is not the default and has no
             effect; the message names the field.
         """
-        fields, given, name = declared(type(self)), vars(self), ""
+        fields = declared(type(self))
+        given = vars(self)
+        name = ""
         try:
             for name, annotation in fields.items():
                 if hint(annotation).form is None:

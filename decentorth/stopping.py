@@ -125,7 +125,8 @@ class _Agreeing(Rule):
 
     def _apart(self, row: Row) -> list[str]:
         """The words about agents that do not agree."""
-        value, bound = row.values.get("consensus_rms", 0.0), self.bound
+        value = row.values.get("consensus_rms", 0.0)
+        bound = self.bound
         if value <= bound:
             return []
         return [
@@ -222,7 +223,8 @@ class _Pair(Rule):
 
 class _Any(_Pair):
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
-        one, two = self.first(row, collective), self.second(row, collective)
+        one = self.first(row, collective)
+        two = self.second(row, collective)
         if one is None or (two is not None and not one.converged):
             return two
         return one
@@ -236,7 +238,8 @@ class _Any(_Pair):
 
 class _All(_Pair):
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
-        one, two = self.first(row, collective), self.second(row, collective)
+        one = self.first(row, collective)
+        two = self.second(row, collective)
         if one is None or two is None:
             return None
         unconverged = [stop.status for stop in (one, two) if not stop.converged]
@@ -511,7 +514,8 @@ class LocalMaximum(Rule):
         if agreed is None:
             return []
         when = f" at iteration {agreed.iteration}" * (agreed.iteration != row.iteration)
-        judged, most = self._judged(agreed).items(), self.tolerance
+        judged = self._judged(agreed).items()
+        most = self.tolerance
         return [words + when for name, one in judged for words in _over(f"local {name}", one, most)]
 
     def _judged(self, agreed: Agreed) -> dict[str, float]:

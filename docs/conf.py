@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import sys
@@ -78,6 +79,7 @@ sphinx_gallery_conf = {
     "filename_pattern": rf"/({'|'.join(gallery_pages.FAST)})$".replace(".", r"\."),
     "ignore_pattern": r"(__init__|experiment|reproduce)\.py",
     "reset_argv": "gallery_pages.arguments",
+    "within_subsection_order": "gallery_pages.order",
     "subsection_order": [
         f"../examples/{one}"
         for one in ("notebooks", "applications", "generalized", "j_orthogonal", "nonsmooth")
@@ -121,7 +123,12 @@ def short(
     signature: str | None,
     returned: str | None,
 ) -> Any:
-    """The signature with the name that arrays have in the source."""
+    """The signature with the name that arrays have in the source, and without types if these
+    have bounds and descriptions, which the page has in words."""
+    if signature and "Annotated[" in signature:
+        full = inspect.signature(obj)
+        bare = [one.replace(annotation=one.empty) for one in full.parameters.values()]
+        signature = str(inspect.Signature(bare[what == "method" and not inspect.ismethod(obj) :]))
     return tuple(text and ARRAY.sub("Array", text) for text in (signature, returned))
 
 
@@ -129,12 +136,7 @@ def plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[st
     """Keep the signs | and _ of plain formulas in docstrings from being markup, but in code."""
     for number, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
-            parts = re.split(r"(``.*?``)", line)
-            parts[::2] = [
-                re.sub(r"\||(?<=\w)_(?!\w)|\*\*(?=\w)", lambda sign: "\\" + sign[0], part)
-                for part in parts[::2]
-            ]
-            lines[number] = "".join(parts)
+            lines[number] = reference_pages.escaped(line)
 
 
 def shallow(app: Any, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
@@ -175,3 +177,4 @@ def setup(app: Any) -> None:
     # behind napoleon
     app.connect("autodoc-process-docstring", reference_pages.expand, priority=900)
     app.connect("autodoc-process-signature", short)
+    app.connect("autodoc-skip-member", reference_pages.hidden)

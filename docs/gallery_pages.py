@@ -42,12 +42,40 @@ FAST = {
 for name, library in (("objective_in_jax.py", "jax"), ("objective_in_torch.py", "torch")):
     if find_spec(library) is None:  # their stored outputs are shown
         del FAST[name]
+FIRST = (
+    "solve",
+    "own_objective",
+    "own_problem",
+    "own_algorithm",
+    "split_features",
+    "directed",
+    "time_varying",
+    "bad_network",
+    "asynchronous",
+    "digits",
+    "components_of_sites",
+    "fair_comparison",
+    "hospitals",
+    "sensors",
+    "decentralized_cca",
+    "wide_views",
+    "knowledge",
+    "outliers",
+    "network",
+)
+"""The examples in the order in which one learns, in each folder. The others follow by name."""
 CODE = ".. GENERATED FROM PYTHON SOURCE LINES"
 
 
 def arguments(gallery_conf: dict[str, Any], script: dict[str, Any]) -> list[str]:
     """The arguments of an example."""
     return FAST[Path(script["src_file"]).name]
+
+
+def order(filename: str) -> tuple[int, str]:
+    """The place of an example in its folder, as a key to sort by."""
+    name = Path(filename).stem
+    return (FIRST.index(name) if name in FIRST else len(FIRST)), name
 
 
 def drawn(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:

@@ -18,12 +18,15 @@ import sys
 import textwrap
 from collections.abc import Callable
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import topologies as tp
+from decentorth import protocols
 from decentorth.api.capabilities import check_capabilities
 from decentorth.commands.listing import KINDS
+from decentorth.problems import AgentProblem
 from decentorth.registry import algorithms, problems
 from decentorth.settings import settings
 
@@ -45,7 +48,7 @@ def tables() -> dict[str, list[list[str]]]:
     """The cells of each method's rows in the tables of methods.md, by its name."""
     found: dict[str, list[list[str]]] = {}
     for line in (DOCS / "methods.md").read_text(encoding="utf-8").splitlines():
-        if row := re.match(r"\| `(\w+)` \|(.*)\|$", line):
+        if row := re.match(r"\| \**`(\w+)`\** \|(.*)\|$", line):
             found.setdefault(row[1], []).append([cell.strip() for cell in row[2].split(" | ")])
     return {
         name: rows[:2]
@@ -81,30 +84,44 @@ def options(cls: type) -> list[str]:
     return found or ["None."]
 
 
-def narrow(text: str) -> list[str]:
-    """The lines of a documentation as wide as a page: paragraphs are filled again, formulas
-    stay."""
+def escaped(line: str) -> str:
+    """A line of a docstring in which the signs of plain formulas are no markup, but in code."""
+    parts = re.split(r"(``.*?``)", line)
+    parts[::2] = [
+        re.sub(r"\||(?<=\w)_(?!\w)|\*\*(?=\w)", lambda sign: "\\" + sign[0], part)
+        for part in parts[::2]
+    ]
+    return "".join(parts)
+
+
+def prose(text: str) -> list[str]:
+    """The lines of a module's docstring: paragraphs as text, indented formulas as they are."""
     lines = []
     for paragraph in text.split("\n\n"):
-        rows = paragraph.splitlines()
-        if any(row.startswith(" ") for row in rows):
-            lines += [re.sub(r" {4,}(\(\d+\))$", r"    \1", row) for row in rows]
-        else:
-            lines += textwrap.wrap(" ".join(rows), 84)
+        items = paragraph.startswith("- ")
+        for formula, rows in groupby(paragraph.splitlines(), lambda row: row.startswith(" ")):
+            if items:
+                lines += map(escaped, rows)
+            elif formula:
+                narrow = [re.sub(r" {4,}(\(\d+\))$", r"    \1", row) for row in rows]
+                code = textwrap.dedent("\n".join(narrow)).splitlines()
+                lines += ["", ".. code-block:: text", *indented(code)]
+            else:
+                lines += map(escaped, rows)
         lines.append("")
     return lines
 
 
 def linked(app: Any, page: str, source: list[str]) -> None:
-    """In methods.md, put a link to its page in place of each method's class."""
+    """In the groups of methods.md, put a link to its page in place of each method's class."""
     if page == "methods":
         head, line = "| name | class |", "|---|---|---|---|---|---|---|---|"
-        text = source[0].replace(head, "| name |", 1).replace(line, line[4:], 1)
-        to = r"| [`\1`](api/generated/decentorth."
+        text = source[0].replace(head, "| name |").replace(line, line[4:])
+        to = r"| \1[`\2`](api/generated/decentorth."
         for cls, name in classes().items():
             text = re.sub(
-                rf"^\| `({name})` \| [^|]*\|",
-                f"{to}{cls.__name__}.rst) |",
+                rf"^\| (\**)`({name})`\** \| [^|]*\|",
+                rf"{to}{cls.__name__}.rst)\1 |",
                 text,
                 count=1,
                 flags=re.M,
@@ -179,8 +196,7 @@ def method(name: str, cls: type, folder: Path) -> list[str]:
         "Equations": [
             plain(equation),
             "",
-            ".. code-block:: text",
-            *indented(narrow(inspect.cleandoc(module.__doc__ or ""))),
+            *prose(inspect.cleandoc(module.__doc__ or "")),
         ],
         "Options": options(cls),
         "An iteration": [
@@ -316,6 +332,24 @@ def close(other: str, obj: Any) -> bool:
         and inspect.isclass(obj)
         and thing.__bases__ == obj.__bases__ != (object,)
     )
+
+
+def hidden(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Leave the methods that only a run calls out of the pages of problems.
+
+    The page of the base class keeps them, for those who write a problem.
+    """
+    if not inspect.isfunction(obj) or "problems" not in obj.__module__.split("."):
+        return None
+    called = name in called_by_runs() and obj.__module__ != AgentProblem.__module__
+    return True if called else None
+
+
+@cache
+def called_by_runs() -> set[str]:
+    """The names of the protocols' members, and of the copy for some agents."""
+    kinds = [one for one in vars(protocols).values() if inspect.isclass(one)]
+    return {"on"}.union(*(vars(one) for one in kinds))
 
 
 def expand(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

@@ -1,5 +1,5 @@
 """
-Asynchronous and synchronous runs compared
+What if agents do not wait for each other?
 ==========================================
 
 Asynchronous DRFGT with lost messages and a slow agent, against DRFGT whose

@@ -1,6 +1,6 @@
 """
-Lost and short messages
-=======================
+What if messages are lost or short?
+===================================
 
 DRFGT on the published Procrustes problem when messages are lost, and when they
 are short.

@@ -1,6 +1,6 @@
 """
-Eleven methods on the digits
-============================
+Which of eleven methods is fastest on the digits?
+=================================================
 
 Five principal components of scikit-learn's digits. Each of ten agents holds the
 images of one digit, the hardest division. Choose methods by name, or leave them
@@ -76,7 +76,8 @@ def main(path, *names):
         method, iterations = METHODS[name]
         result = do.solve(problem, method, W, iterations=iterations)
         curves[name], row = result.history, result.row
-        reached, apart = row.values["error"], row.values["consensus_rms"]
+        reached = row.values["error"]
+        apart = row.values["consensus_rms"]
         if result.collective.rank == 0:
             print(
                 f"{name:18} distance {reached:.1e}, consensus {apart:.1e}, "

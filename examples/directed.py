@@ -1,6 +1,6 @@
 """
-Directed links
-==============
+What if links have one direction?
+=================================
 
 Push-pull and DRGTA on a directed graph, and DRFGT on the same edges used both
 ways.

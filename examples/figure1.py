@@ -130,7 +130,8 @@ def summarise(name, factor, kept, alpha):
         if not whole:
             break
         values = np.array([run[metric][1:] for run in whole])
-        last, median = values[:, -1], np.median(values, axis=0)
+        last = values[:, -1]
+        median = np.median(values, axis=0)
         fitted = ""
         if median[-1] > 1e-10:
             slopes = [slope(whole[0]["iteration"][1:], one) for one in values]
@@ -196,7 +197,8 @@ def main():
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--iterations", type=int, default=3000)
     given = parser.parse_args()
-    alpha, seeds = ALPHA[given.rows], range(given.seeds)
+    alpha = ALPHA[given.rows]
+    seeds = range(given.seeds)
     tasks = list(
         product(
             (given.rows,),

@@ -1,6 +1,6 @@
 """
-A method of your own
-====================
+How do I write my own method?
+=============================
 
 A method of one's own, by name on the command line.
 

@@ -1,6 +1,6 @@
 """
-An objective of your own
-========================
+How do I minimise my own function?
+==================================
 
 Your own objective on your own graph, to a figure: autograd, JAX and PyTorch
 find the gradients. ::

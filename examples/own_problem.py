@@ -1,6 +1,6 @@
 """
-A problem of your own
-=====================
+How do I write my own problem?
+==============================
 
 A problem of one's own from two functions: each agent's value and Euclidean
 gradient.

@@ -237,7 +237,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "--list prints how long each takes"
         )
     name = "full" if asked.full else "fast"
-    code, spent = 0, []
+    code = 0
+    spent = []
     for item in items:
         try:
             spent.append(

@@ -1,6 +1,6 @@
 """
-A problem, a graph, a method, a result
-======================================
+How does a run look, from the graph to the result?
+==================================================
 
 The programming interface: a problem, a graph, a method, a result. Runs alone,
 or unchanged under mpirun::

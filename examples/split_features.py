@@ -1,6 +1,6 @@
 """
-Features split over agents
-==========================
+What if the features are split over agents?
+===========================================
 
 Eight agents hold eight pixels each of all the digits, and find principal
 components that none of them holds whole.

@@ -1,6 +1,6 @@
 """
-Time-varying graphs
-===================
+What if the graph changes?
+==========================
 
 Talking to one neighbour at a time: DRFGT on the one-peer exponential sequence,
 the static exponential graph and the ring.

@@ -12,6 +12,7 @@ import pytest
 
 import decentorth as do
 from decentorth import algorithms, families, problems, registry
+from decentorth.commands.listing import FIRST
 from decentorth.settings import Settings
 from tests.algorithms.test_contract import METHODS
 from tests.support.mpi import ROOT
@@ -57,12 +58,14 @@ def test_every_method_is_in_the_contract_suite_and_in_the_tables() -> None:
     elsewhere = {do.AsynchronousDRFGT, do.LOBPCG, do.TrackedLanding, do.Direct, do.AutoMethod}
     assert {type(method.algorithm()) for method in METHODS} | elsewhere >= set(NAMED.values())
     page = (ROOT / "docs/methods.md").read_text()
-    parts = (
-        page.partition("\n## ")[0],
-        page.partition("\n## Which method when")[2].partition("\n## ")[0],
-    )
-    for part in parts:
-        assert sorted(re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE)) == sorted(NAMED)
+    for section in ("All methods in groups", "Which method when"):
+        part = page.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+        assert sorted(re.findall(r"^\| \**`(\w+)`\** \|", part, re.MULTILINE)) == sorted(NAMED)
+
+
+def test_the_tables_recommend_what_the_list_recommends() -> None:
+    page = (ROOT / "docs/methods.md").read_text()
+    assert {*re.findall(r"^\| \*\*`(\w+)`\*\* \|", page, re.MULTILINE)} == {*FIRST}
 
 
 def test_what_is_no_method_is_not_in_the_package() -> None:

@@ -50,10 +50,10 @@ def main(
         local-degree, best-constant, fmmc, fdla, each also as lazy-RULE; or tracking, optimised for
         gradient tracking.
     self_weight
-        The own weight of uniform weights; by default 0.8.
+        W_ii of uniform weights; by default 0.8.
     edge_weight
-        The attribute of the edges in a file that is their conductance, for Metropolis weights: the
-        largest couple most. 1/NAME for the reciprocals of lengths, as 1/km.
+        The attribute of a file's edges to use as conductances in Metropolis weights: large values
+        give large weights. 1/NAME uses reciprocals, as 1/km of lengths.
     agents
         Number of agents, where GRAPH leaves it open; also -n.
     seed

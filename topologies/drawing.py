@@ -172,7 +172,8 @@ def draw_spectrum(
         axes.scatter(np.arange(1, len(values) + 1), np.sort(values.real)[::-1], **marks)
         axes.set_xlabel("rank")
         axes.set_ylabel("eigenvalue")
-        low, high = float(values.real.min(initial=0.9)), float(values.real.max(initial=1.0))
+        low = float(values.real.min(initial=0.9))
+        high = float(values.real.max(initial=1.0))
         axes.set_ylim(low - 0.08 * (high - low), high + 0.08 * (high - low))
         return axes
     axes.add_patch(patches.Circle((0, 0), 1, fill=False, color="black", linewidth=1))
@@ -245,7 +246,8 @@ def _segments(edges: Weights, places: Points, torus: bool) -> _Segments:
     """The lines of all edges; an edge around a torus is cut, and a short line leaves the lattice at
     either end."""
     once = upper(edges)
-    tails, heads = once.row.astype(np.int64), once.col.astype(np.int64)
+    tails = once.row.astype(np.int64)
+    heads = once.col.astype(np.int64)
     ends = np.stack([places[tails], places[heads]], axis=1)
     lattice = _lattice(edges) if torus else None
     if lattice is None or not lattice.periodic:

@@ -89,7 +89,8 @@ class Parser(argparse.ArgumentParser):
         absent = argparse.SUPPRESS
         super().__init__(prog, add_help=False, allow_abbrev=False, argument_default=absent)
         self._negative_number_matcher = re.compile(r"-([0-9.]|inf|nan)")
-        self.groups, self.summary = groups, summary
+        self.groups = groups
+        self.summary = summary
         self.listed: dict[str, Any] = {"action": "append"}
         if several:
             self.listed = {"action": "extend", "nargs": "+"}
@@ -169,7 +170,8 @@ class Parser(argparse.ArgumentParser):
                 if len(flags) > _COLUMN - 2:
                     lines.append(flags)
                     flags = ""
-                begin, indent = flags.ljust(_COLUMN), " " * _COLUMN
+                begin = flags.ljust(_COLUMN)
+                indent = " " * _COLUMN
                 text = " ".join(facts(setting))
                 lines += wrap(text, initial_indent=begin, subsequent_indent=indent) or [flags]
         return "\n".join(lines).replace("\xa0", " ") + "\n"

@@ -69,7 +69,8 @@ def plain_words(error: object) -> str:
 def require_existing(path: Path, kind: str = "file") -> None:
     """Raise FileNotFoundError, with the nearest name in its folder, for a path that does not
     exist."""
-    folder, wrong = path.parent, f"no such {kind}: {path}"
+    folder = path.parent
+    wrong = f"no such {kind}: {path}"
     if not folder.is_dir():
         raise FileNotFoundError(f"{wrong}, there is no folder {folder} seen from {Path.cwd()}")
     if not path.exists():

@@ -52,9 +52,17 @@ def graph_measures(graph: nx.Graph[int] | Adjacency) -> GraphMeasures:
     """
     edges = adjacency(graph)
     degrees = np.diff(edges.indptr)
-    smallest, largest = int(degrees.min()), int(degrees.max())
-    sizes = edges.shape[0], edges.nnz // 2, smallest, float(degrees.mean()), largest
-    return GraphMeasures(*sizes, diameter(edges), laplacian_extremes(edges)[0])
+    smallest = int(degrees.min())
+    largest = int(degrees.max())
+    return GraphMeasures(
+        edges.shape[0],
+        edges.nnz // 2,
+        smallest,
+        float(degrees.mean()),
+        largest,
+        diameter(edges),
+        laplacian_extremes(edges)[0],
+    )
 
 
 def algebraic_connectivity(graph: nx.Graph[int] | Adjacency) -> float:
@@ -103,11 +111,13 @@ def mixing_time(W: WeightsLike, distance: float = 0.25) -> int:
         return 0
     while _farthest(powers[-1]) > distance:
         powers.append(powers[-1] @ powers[-1])
-    reached, rounds = np.eye(len(powers[0])), 0
+    reached = np.eye(len(powers[0]))
+    rounds = 0
     for exponent in range(len(powers) - 1, -1, -1):
         further = reached @ powers[exponent]
         if _farthest(further) > distance:
-            reached, rounds = further, rounds + 2**exponent
+            reached = further
+            rounds = rounds + 2**exponent
     return rounds + 1
 
 

@@ -62,7 +62,8 @@ def size(number: float) -> str:
     units = ("B", "kB", "MB", "GB", "TB", "PB")
     power = 0
     while number >= 999.5 and power < len(units) - 1:
-        number, power = number / 1000.0, power + 1
+        number = number / 1000.0
+        power = power + 1
     return f"{number:.3g} {units[power]}"
 
 
@@ -117,7 +118,8 @@ def _groups() -> Iterator[int]:
 
 def _left(folder: Path) -> Iterator[int]:
     for limit, used, idle in _GROUPS:
-        most, now = _text(folder / limit).strip(), _text(folder / used).strip()
+        most = _text(folder / limit).strip()
+        now = _text(folder / used).strip()
         if most.isdigit() and now.isdigit():
             yield max(int(most) - int(now) + _fields(folder / "memory.stat").get(idle, 0), 0)
 

@@ -207,8 +207,9 @@ def _read(specification: str) -> tuple[str, Any, str | None, dict[str, Any]]:
             f"{specification!r} is no graph's name; for a file write {_FILE}:{specification}, or "
             f"{_DIGRAPH}:{specification} if the graph is directed"
         )
-    files = f"{_FILE}:PATH", f"{_DIGRAPH}:PATH"
-    name, written = divided("graph", specification, sorted(functions), *files)
+    name, written = divided(
+        "graph", specification, sorted(functions), f"{_FILE}:PATH", f"{_DIGRAPH}:PATH"
+    )
     known = inspect.signature(functions[name]).parameters
     hints: dict[str, object] = {}
     for key, one in known.items():
@@ -243,7 +244,8 @@ def _check_undirected(specification: str) -> None:
 def _most_square(name: str, n: int) -> tuple[int, int]:
     """The factors (a, b) of n with a <= b nearest to each other, none below the smallest side of
     this kind of graph."""
-    least, n = _SMALLEST_SIDE[name], graphs.count(name, n)
+    least = _SMALLEST_SIDE[name]
+    n = graphs.count(name, n)
     best = _factors(n, least)
     if best is None:
         near = graphs.nearest(n, lambda m: _factors(m, least))

@@ -39,7 +39,10 @@ class Telling(logging.Handler):
         self, title: str, doing: str, loggers: Loggers, tell: bool, stream: TextIO | None = None
     ) -> None:
         super().__init__()
-        self._title, self._doing, self._loggers, self._stream = title, doing, loggers, stream
+        self._title = title
+        self._doing = doing
+        self._loggers = loggers
+        self._stream = stream
         self._ended = threading.Event()
         self._teller = threading.Thread(target=self._tell, daemon=True) if tell else None
 
@@ -66,7 +69,8 @@ class Telling(logging.Handler):
         self._doing = record.getMessage()
 
     def _tell(self) -> None:
-        begun, due = time.process_time(), PATIENCE
+        begun = time.process_time()
+        due = PATIENCE
         while not self._ended.wait(TICK):
             if (spent := time.process_time() - begun) >= due:
                 due = spent + EVERY

@@ -121,7 +121,8 @@ def measures(case: Case, rule: str, W: Weights) -> Iterator[str]:
 
 
 def _of_weights(case: Case, W: Weights) -> Iterator[Row]:
-    n, found = W.shape[0], spectrum(W)
+    n = W.shape[0]
+    found = spectrum(W)
     yield "edges", case.edges.nnz // 2, "pairs of neighbours; twice as many messages per round"
     if n <= _SMALL:
         graph = graph_measures(case.edges)
@@ -164,7 +165,8 @@ def comparison(case: Case) -> Iterator[str]:
     names = [name for name in available_weights() if "auto" not in name]
     if n <= SCORED:
         names.append(_OPTIMISED)
-    rows, notes = [], []
+    rows = []
+    notes = []
     for name in names:
         try:
             _, W = case.weights(name)
@@ -172,7 +174,8 @@ def comparison(case: Case) -> Iterator[str]:
             notes.append(f"{name}: {str(error).partition(';')[0].partition(':')[0]}")
             rows.append((name, *["-"] * 6))
             continue
-        found, score = spectrum(W), case.score(W)
+        found = spectrum(W)
+        score = case.score(W)
         tracked = ["-"] * 3
         if score is not None:
             iterations = f"{score.iterations_for(1e-6):.0f}"
@@ -209,7 +212,8 @@ def directed_table(name: str, graph: nx.DiGraph[int]) -> Iterator[str]:
 
 
 def _of_directed(graph: nx.DiGraph[int]) -> Iterator[Row]:
-    weights, far = directed_weights(graph), "rounds until every agent can have received from all"
+    weights = directed_weights(graph)
+    far = "rounds until every agent can have received from all"
     heard, hearers = (
         sorted(dict(degree).values()) for degree in (graph.in_degree, graph.out_degree)
     )
@@ -239,13 +243,16 @@ def draw(make: Callable[[], Labelled], W: Weights | None, plot: str | Path | Non
         return []
     from topologies.pictures import Picture, save
 
-    graph, path = make(), Path(plot)
+    graph = make()
+    path = Path(plot)
     if W is None:
         W = directed_weights(graph).A
         found = directed_spectrum(W)
-        values, sigma = found.eigenvalues, found.sigma
+        values = found.eigenvalues
+        sigma = found.sigma
     else:
-        values, sigma = eigenvalues(W), spectrum(W).sigma
+        values = eigenvalues(W)
+        sigma = spectrum(W).sigma
     figure = Picture(figsize=(11, 5.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     draw_graph(graph, W, quantity=W.diagonal(), label="own weight", axes=left)

@@ -61,9 +61,11 @@ def parameters(where: str, name: str, known: Collection[str], text: str) -> dict
                 repair += f", or {last}={given[last]}x{word}"
             raise ValueError(f"{where}: only the first value may lack its name; {repair}")
         if not equals:
-            key, value = next(iter(known)), word
+            key = next(iter(known))
+            value = word
         if key is None:
-            hint, listed = suggestion(word, known) or ";", ", ".join(known)
+            hint = suggestion(word, known) or ";"
+            listed = ", ".join(known)
             raise ValueError(
                 f"{where}: {name} has no parameter {word!r}{hint} its parameters: {listed}"
             )

@@ -69,7 +69,8 @@ class Range:
         if type(value) not in _PYTHON:
             value = plain(value)  # NumPy would round the bounds to the precision of its number
         # unlike inf, the largest float is also above whole numbers of any size
-        most, least = self.most, self.least
+        most = self.most
+        least = self.least
         if most is None:
             most = sys.float_info.max
         if least is None:
@@ -164,7 +165,8 @@ class Hint(NamedTuple):
 @cache
 def hint(annotation: object) -> Hint:
     """The parts of an annotation."""
-    origin, inner = get_origin(annotation), get_args(annotation)
+    origin = get_origin(annotation)
+    inner = get_args(annotation)
     if origin is Annotated:
         found = _annotated(hint(inner[0]), inner[1:])
     elif origin in (Union, types.UnionType):
@@ -191,9 +193,16 @@ def _joined(parts: list[Hint]) -> Hint:
     """The parts of a union."""
     found = parts[0]
     for part in parts[1:]:
-        alternatives = found.kinds + part.kinds, found.choices + part.choices
-        sequence, form = found.sequence or part.sequence, found.form or part.form
-        found = Hint(*alternatives, sequence, form, found.time or part.time, found.help + part.help)
+        sequence = found.sequence or part.sequence
+        form = found.form or part.form
+        found = Hint(
+            found.kinds + part.kinds,
+            found.choices + part.choices,
+            sequence,
+            form,
+            found.time or part.time,
+            found.help + part.help,
+        )
     return found
 
 
@@ -297,7 +306,8 @@ def _made(one: Hint, value: object) -> object:
             pass
         case _:
             return value
-    types, text = one.types, str(value)
+    types = one.types
+    text = str(value)
     choices = {str(word): word for word in one.choices}
     for words in (choices, *(_NAMED.get(kind, {}) for kind in types)):
         if text in words or text.lower() in words:
@@ -326,7 +336,8 @@ def _count(value: int | float | str, powers: bool) -> int | None:
     None."""
     if powers and isinstance(value, float) and value.is_integer():
         return int(value)
-    text, count = str(value), None
+    text = str(value)
+    count = None
     if re.fullmatch(r"[+-]?[0-9]+", text):
         count = int(text) if len(text) <= _DIGITS else LARGEST + 1
     elif powers:

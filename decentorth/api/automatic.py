@@ -55,7 +55,8 @@ NAMED = {True: 3, False: 2}
 
 def by_sums(arguments: AnySetup) -> bool:
     """True if several agents run a method of one agent, by exact sums along a tree."""
-    problem, method = arguments.problem, arguments.method
+    problem = arguments.problem
+    method = arguments.method
     if problem.n_agents == 1:
         return False
     if not isinstance(method, AutoMethod):
@@ -77,7 +78,8 @@ def candidates(problem: Any, network: Network, single: bool) -> Iterator[tuple[C
     for row in TABLE:
         with suppress(ValueError):  # a family whose folder was removed
             method: Method = algorithms.get(row.name)()
-            declared, kind = Declared.of(method), method.network == "single-agent"
+            declared = Declared.of(method)
+            kind = method.network == "single-agent"
             smooth = declared.nonsmooth == nonsmooth(problem)
             small = few(problem) or not declared.by_moments
             if kind == single and smooth and small and capabilities.fits(problem, method, network):

@@ -48,9 +48,11 @@ def lacking(problem: AnyProblem, declared: Declared) -> tuple[object, type] | No
 def check_capabilities(problem: AnyProblem, algorithm: Method) -> None:
     """Raise a TypeError that names the capability that the problem or its constraint set lacks, or
     a ValueError for features split over agents and a method of whole points."""
-    name, declared = type(algorithm).__name__, Declared.of(algorithm)
+    name = type(algorithm).__name__
+    declared = Declared.of(algorithm)
     if (found := lacking(problem, declared)) is not None:
-        thing, need = type(found[0]).__name__, found[1].__name__
+        thing = type(found[0]).__name__
+        need = found[1].__name__
         meaning = (found[1].__doc__ or "").partition("\n")[0]
         raise TypeError(f"{name} needs {need} of its problem; {thing} has none. {need}: {meaning}")
     if splits_features(problem) and SplitFeatures not in declared.requires:
@@ -85,7 +87,8 @@ def fitting(
     Before them come, for a single agent, its own methods, and methods that need what few problems
     have. Controls without a constraint, which require nothing, do not count as fitting.
     """
-    given, bases = Declared.of(algorithm), {*type(algorithm).__mro__}
+    given = Declared.of(algorithm)
+    bases = {*type(algorithm).__mro__}
     found = []
     for name, method in known.items():
         declared = Declared.of(method)
@@ -93,7 +96,8 @@ def fitting(
         if needs and declared.nonsmooth == nonsmooth(problem) and fits(problem, method, network):
             other_kind = (method.network == "single-agent") != (problem.n_agents == 1)
             other_counts = declared.counts != given.counts
-            common, needed = len(bases & {*type(method).__mro__}), len(declared.requires)
+            common = len(bases & {*type(method).__mro__})
+            needed = len(declared.requires)
             found.append((other_kind, other_counts, -needed, -common, name))
     return [name for *_, name in sorted(found)]
 
@@ -133,15 +137,17 @@ def check_met(problem: AnyProblem, stopping: Rule | None, start: Array) -> None:
         beside = "an error tolerance" if nonsmooth(problem) else "a gradient tolerance"
         raise ValueError(
             "all agents start at one point, so a tolerance of consensus or feasibility alone is "
-            f"met before the first iteration: give {beside} beside it, or leave it out"
+            f"met before the first iteration: also give {beside}, or leave it out"
         )
 
 
 def check_start(problem: AnyProblem, algorithm: Method, x0: Array) -> None:
     """Raise ValueError for a start from which the method would not come to the set, or not move."""
-    declared, name = Declared.of(algorithm), type(algorithm).__name__
+    declared = Declared.of(algorithm)
+    name = type(algorithm).__name__
     constraint: object = problem.constraint
-    needs, off = {*declared.requires_set}, _off(problem, x0)
+    needs = {*declared.requires_set}
+    off = _off(problem, x0)
     leave_out = "leave x0 out"
     if projects(problem):
         leave_out = "give problem.constraint.project(x0[None])[0], or leave x0 out"
@@ -192,7 +198,8 @@ def _flat(constraint: object, x0: Array) -> bool:
 
 def _trapped(constraint: Any, x0: Array, eps: float) -> bool:
     """True if the safe step from x0 along the penalty's field, towards the set, is zero."""
-    one, x = np.ones(1), x0[None]
+    one = np.ones(1)
+    x = x0[None]
     direction = constraint.landing(x, np.zeros_like(x), one)
     return bool(constraint.safe_step(x, direction, one, eps)[0] <= 0.0)
 
@@ -272,7 +279,8 @@ def check_secure(algorithm: Method, n_agents: int, hides: bool) -> None:
 def check_network(algorithm: Method, network: Network) -> None:
     """Raise ValueError unless the method is for this network, which is directed or changes over
     time."""
-    declared, name = Declared.of(algorithm), type(algorithm).__name__
+    declared = Declared.of(algorithm)
+    name = type(algorithm).__name__
     if algorithm.network == "single-agent" and network.n_agents > 1:
         check_sums(name, network, network.sums_exactly)
     if network.sequence is not None and declared.first_step == "auto":

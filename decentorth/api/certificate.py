@@ -83,7 +83,8 @@ class _Flooding:
 
     def total(self, *xs: Array) -> tuple[Array, ...]:
         """The sum over all agents of each array."""
-        network, found = self._network, []
+        network = self._network
+        found = []
         own = np.arange(network.n_agents)[network.agents]
         for x in xs:
             known = np.full((len(x), network.n_agents, x[0].size), -np.inf)

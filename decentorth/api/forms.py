@@ -77,7 +77,8 @@ _SEVERAL = (
 def _of_frame(W: Any, sites: Sequence[str]) -> tuple[Any, Labels]:
     """The mixing matrix in a frame of pandas, whose rows and columns are named after the agents,
     and these names; numbers are no names."""
-    columns, rows = list(W.columns), list(W.index)
+    columns = list(W.columns)
+    rows = list(W.index)
     order = partners(columns, sites)
     if any(isinstance(label, str) for label in columns):
         names = [str(columns[place]) for place in order]
@@ -169,7 +170,8 @@ def start(x0: Array | None, problem: Problem[object], seed: int) -> Array:
         raise ValueError(
             "x0 is a point that every agent has, and here each holds rows of one: leave x0 out"
         )
-    given, shape = np.asarray(x0), tuple(problem.shape)
+    given = np.asarray(x0)
+    shape = tuple(problem.shape)
     if not np.can_cast(given.dtype, np.float64, "same_kind"):
         raise TypeError(f"x0 must hold real numbers, got dtype {given.dtype}")
     with np.errstate(over="ignore", invalid="ignore"):

@@ -100,7 +100,8 @@ def continued(run: Run, options: Options, resumed: Resumed | None) -> Result:
     The communicator of ``run`` is `network.Shrinking`. Recorders are notified of rows that are
     withdrawn. Raises LostError if the remaining agents cannot continue.
     """
-    first, size = run, run.network.communicator.size
+    first = run
+    size = run.network.communicator.size
     rewind = Rewind(size, Held(0, run.x0.copy(), (0, 0, 0), 0), History())
     if resumed is not None:
         rewind = _from(resumed, size)
@@ -153,7 +154,8 @@ def _outlived(
             communicator.agree()
             return run.result(outcome)
         except communicator.failures as error:
-            before, communicator = communicator, communicator.shrunk()
+            before = communicator
+            communicator = communicator.shrunk()
             if communicator.size == before.size:  # it was not a loss
                 raise error
 
@@ -199,5 +201,6 @@ def _left(
     run.network.restore(rounds, messages, sent, {})
     with one_thread(), np.errstate(over="ignore", invalid="ignore"):
         state = restarted(run, held.x, back, gradients)
-    history, counts = rewind.history.before(back), (rounds, messages, sent)
+    history = rewind.history.before(back)
+    counts = (rounds, messages, sent)
     return run, Resumed(None, state, counts, {}, history, rewind.seconds(), {})

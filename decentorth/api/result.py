@@ -136,7 +136,9 @@ class FinishedRun(Shown):
         return slice(0, self.n_agents)
 
     def _facts(self) -> Mapping[str, object]:
-        row, values, labels = self.row, self.row.values, self.labels or ()
+        row = self.row
+        values = self.row.values
+        labels = self.labels or ()
         names = ", ".join([*labels[:6], *["..."] * (len(labels) > 6)])
         agents = f"{self.n_agents}, x of {shape(self.x.shape[1:])}"
         known = [name for name in _METRICS if name in values]
@@ -281,10 +283,14 @@ class Result(FinishedRun):
     @classmethod
     def of(cls, run: Any, outcome: Outcome) -> Self:
         """The result of a run that has ended so."""
-        problem, x, numbers = run.problem, outcome.state.x, run.numbers.tolist()
-        labels, units = run.arguments.mixing[1], tuple[Units, ...]()
+        problem = run.problem
+        x = outcome.state.x
+        numbers = run.numbers.tolist()
+        labels = run.arguments.mixing[1]
+        units = tuple[Units, ...]()
         if isinstance(problem, AgentProblem):
-            labels, units = problem.sites or labels, problem.units
+            labels = problem.sites or labels
+            units = problem.units
         if labels:
             x = SitePoints(x, tuple(labels[i] for i in run.numbers[problem.agents]))
         ended = outcome._asdict()
@@ -394,7 +400,8 @@ class Result(FinishedRun):
         `docs/what_leaves_a_site.md` says what a neighbour can infer.
         """
         names = self.labels or [f"agent {agent}" for agent in range(self.n_agents)]
-        state, sends = self.state._asdict(), Declared.of(self.algorithm).sends
+        state = self.state._asdict()
+        sends = Declared.of(self.algorithm).sends
         if self.agreement is not None and "x" not in sends:
             sends += ("x",)
         widths = {name: state[name][0].size for name in sends if name in state}
@@ -441,7 +448,8 @@ class Result(FinishedRun):
 
         if self.network.sequence is not None:
             raise ValueError("the network changes over time: there is no one graph to draw")
-        x, weights = self.gather(), None
+        x = self.gather()
+        weights = None
         if x is None:
             return None
         if len(x) < self.n_agents:
@@ -468,7 +476,8 @@ class Result(FinishedRun):
         """
         method = text.shown(type(self.algorithm).__name__.lower(), self.algorithm)
         about = {"problem": f"{type(self.problem).__name__} of Python", "algorithm": method}
-        held, rows = variables(self.problem, self.x), self.history.rows
+        held = variables(self.problem, self.x)
+        rows = self.history.rows
         save(folder, about, self.summary(), rows, held, self.collective, overwrite)
 
 

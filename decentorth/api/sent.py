@@ -60,9 +60,12 @@ def _parts(contents: Contents, entries: Mapping[str, int]) -> list[tuple[str, in
         return [("maxima", widths[0])]
     if use not in _LEADING:
         return [(use, sum(widths))]
-    leading, names = _LEADING[use], tuple(entries)
-    first, rest = widths[: len(leading)], widths[len(leading) :]
+    leading = _LEADING[use]
+    names = tuple(entries)
+    first = widths[: len(leading)]
+    rest = widths[len(leading) :]
     if rest != tuple(entries.values()):
         alike = [name for name, width in entries.items() if rest == (width,)]
-        names, rest = (" or ".join(alike) or "averages",), (sum(rest),)
+        names = (" or ".join(alike) or "averages",)
+        rest = (sum(rest),)
     return list(zip(leading + names, first + rest, strict=True))

@@ -21,7 +21,8 @@ POINT_ARRAYS = 3
 def check_data(problem: object, communicator: Communicator) -> None:
     """Raise MemoryError on every rank where the data of a deferred problem, of which nothing
     exists, would not fit."""
-    spread, ranks = isinstance(problem, Spread), communicator.size
+    spread = isinstance(problem, Spread)
+    ranks = communicator.size
     match problem:
         case Spread(problem=Deferred() as deferred) | (Deferred() as deferred):
             if deferred.outline is None or deferred.n_agents < ranks:

@@ -105,7 +105,9 @@ class ArrayReader(Reader):
 
     def __init__(self, path: Path, read: Read, name: str, key: str | None = None) -> None:
         super().__init__(path)
-        self._read, self._name, self._key = read, name, key
+        self._read = read
+        self._name = name
+        self._key = key
 
     def extent(self) -> Extent:
         header = self._header()
@@ -178,14 +180,19 @@ def _dense(stored: Any, wanted: Index | None, unstored: float, what: str) -> Arr
     Repeated entries are summed.
     """
     m, d = stored.shape
-    row, column, value = stored.row, stored.col, stored.data
+    row = stored.row
+    column = stored.col
+    value = stored.data
     if wanted is not None:
         m = wanted.size
         place = np.searchsorted(wanted, row)
         kept = np.flatnonzero(np.isin(row, wanted))
-        row, column, value = place[kept], column[kept], value[kept]
+        row = place[kept]
+        column = column[kept]
+        value = value[kept]
     if 8 * m * d > DENSE_LIMIT:
-        size, most = 8 * m * d / 2**30, DENSE_LIMIT / 2**30
+        size = 8 * m * d / 2**30
+        most = DENSE_LIMIT / 2**30
         raise ValueError(
             f"{what}: {m} rows of {d} columns would take {size:.3g} GiB once dense, more than the "
             f"{most:g} GiB allowed: read fewer rows in each process (more ranks), or reduce the "

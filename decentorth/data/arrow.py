@@ -166,7 +166,8 @@ class ParquetTable(Table):
         end = 0
         with self._file() as file:
             for group in range(file.num_row_groups):
-                begin, end = end, end + file.metadata.row_group(group).num_rows
+                begin = end
+                end = end + file.metadata.row_group(group).num_rows
                 if needed is None or np.diff(np.searchsorted(needed, [begin, end]))[0]:
                     for batch in self._batches(file, group, names):
                         yield self._block(batch, numbers, texts, begin)
@@ -185,7 +186,8 @@ class ParquetTable(Table):
     def _block(self, batch: Any, numbers: Sequence[int], texts: Sequence[int], begin: int) -> Block:
         from pyarrow import float64, types
 
-        block, odd = np.empty((batch.num_rows, len(numbers))), {}
+        block = np.empty((batch.num_rows, len(numbers)))
+        odd = {}
         for at, place in enumerate(numbers):
             column = batch.column(self.names[place])
             kind = column.type

@@ -68,7 +68,8 @@ def resolve(spec: str, columns: Columns = ALL) -> MatrixFile:
             )
         reader = ArrayReader(Path(spec), lambda _: Content(*BUNDLED[spec]()), spec)
         return MatrixFile(spec, reader=reader)
-    path, keyed = Path(spec), re.search(r"(?i)\.(npz|mat):", spec)
+    path = Path(spec)
+    keyed = re.search(r"(?i)\.(npz|mat):", spec)
     if not (path.exists() or path.name != spec or extension(path) or keyed):
         near = suggestion(spec, BUNDLED) or ";"
         raise ValueError(

@@ -70,16 +70,20 @@ def extension(path: Path) -> str:
 
 def _reader(spec: str, columns: Columns = ALL, triplets: bool = False) -> Reader:
     """The reader of the file at ``spec``, which exists, is not empty and has a known extension."""
-    path, key, known_ones = Path(spec).expanduser(), None, ", ".join(EXTENSIONS)
+    path = Path(spec).expanduser()
+    key = None
+    known_ones = ", ".join(EXTENSIONS)
     parts = re.fullmatch(r"(?is)(.*\.(?:npz|mat)):(.*)", spec)
     if parts and not path.exists():
-        path, key = Path(parts[1]).expanduser(), parts[2]
+        path = Path(parts[1]).expanduser()
+        key = parts[2]
     if path.is_dir():
         raise ValueError(
             f"{path} is a folder; a matrix is one file, with one of the extensions "
             f"{', '.join(EXTENSIONS)}"
         )
-    size, known = regular_size(path), extension(path)
+    size = regular_size(path)
+    known = extension(path)
     if known in ("", ".txt") and formats.looks_like_svmlight(path):
         known = ".svmlight"
     if not known:

@@ -102,7 +102,8 @@ def idx(path: Path) -> Content:
         start = file.read(4)
         if len(start) < 4 or start[:2] != b"\0\0" or start[2] not in _IDX or not start[3]:
             raise ValueError(f"it is not an idx file: it starts with {start!r}")
-        kind, offset = np.dtype(_IDX[start[2]]), 4 + 4 * start[3]
+        kind = np.dtype(_IDX[start[2]])
+        offset = 4 + 4 * start[3]
         shape = tuple(np.frombuffer(file.read(offset - 4), ">u4").tolist())
         promised = math.prod(shape) * kind.itemsize
         if packed:

@@ -76,7 +76,8 @@ def split_frame(
             )
     if missing.all():
         raise ValueError("the frame holds no rows without missing values")
-    agents, values = agents[~missing], values[~missing]
+    agents = agents[~missing]
+    values = values[~missing]
     names, owner = np.unique(agents, return_inverse=True)
     parts = [np.ascontiguousarray(values[owner == number]) for number in range(len(names))]
     return dict(zip(names.tolist(), parts, strict=True))
@@ -96,7 +97,8 @@ def frame_rows(site: str, frame: Frame, columns: Columns) -> Array:
     if columns.label is not None:
         missing |= _missing(frame[names[columns.label]].to_numpy())
     if columns.drop_missing:
-        values, labels = values[~missing], labels[~missing]
+        values = values[~missing]
+        labels = labels[~missing]
     bad = np.argwhere(np.isinf(values) if columns.keep_missing else ~np.isfinite(values))
     if bad.size:
         row, column = bad[0].tolist()

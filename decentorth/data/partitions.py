@@ -121,7 +121,8 @@ def _fill_up(counts: Index) -> None:
     ``counts`` is zero."""
     totals = counts.sum(0)
     while totals.min() < 1:
-        giver, taker = totals.argmax(), totals.argmin()
+        giver = totals.argmax()
+        taker = totals.argmin()
         label = counts[:, giver].argmax()
         counts[label, giver] -= 1
         counts[label, taker] += 1
@@ -156,7 +157,7 @@ def partition(
     known = as_labels(labels)
     if known.size != m:
         raise ValueError(
-            f"labels must be as many as samples, but there are {known.size} labels and {m} samples"
+            f"each sample needs one label, but there are {known.size} labels and {m} samples"
         )
     if kind == "by-column":
         return by_column(known, n_agents)

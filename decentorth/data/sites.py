@@ -133,7 +133,9 @@ class SiteTable(NamedTuple):
 
         Of a file only the names or the header are read.
         """
-        site, known, width = f"site {name}", None, 0
+        site = f"site {name}"
+        known = None
+        width = 0
         match samples:
             case None:
                 raise ValueError(
@@ -172,7 +174,8 @@ class SiteTable(NamedTuple):
                     "give all the same"
                 )
             return
-        wanted, own = first.chosen(columns), self.chosen(columns)
+        wanted = first.chosen(columns)
+        own = self.chosen(columns)
         others = [name for name in self.known if name not in wanted]
         for name in (*wanted, *columns.labels):
             if name not in self.known:
@@ -270,7 +273,8 @@ class Sites:
                     f"{name} of Columns must be a tuple of names, such as {(given,)!r}, got "
                     f"{given!r}"
                 )
-        self._entries, self._columns = entries, columns
+        self._entries = entries
+        self._columns = columns
         self._agents: slice | None = None
         self._views: list[tuple[list[Opened], tuple[str, ...]]] = []
 
@@ -300,7 +304,9 @@ class Sites:
         """For each view the samples of the sites ``agents``, and the columns' names, if any; called
         by all ranks."""
         self.open(agents, collective)
-        views, self._views, self._agents = self._views, [], None
+        views = self._views
+        self._views = []
+        self._agents = None
         with collective.together():
             return [([one.read() for one in sites], names) for sites, names in views]
 

@@ -118,7 +118,8 @@ class Table(Reader):
 
     def __init__(self, path: Path, columns: Columns, opened: Any = None) -> None:
         super().__init__(path)
-        self.columns, self._opened = columns, opened
+        self.columns = columns
+        self._opened = opened
 
     _start: Any
     """The beginning of the file, for `choosing`."""
@@ -256,7 +257,8 @@ class Table(Reader):
         if wanted is not None and not self.short:
             kept = self._known().kept
             return self._some(wanted if kept is None else kept[wanted])
-        found, self._numbers = self._numbers, None
+        found = self._numbers
+        self._numbers = None
         if found is None:
             found, self._seen = self._whole(keep=True)
         if wanted is None:
@@ -320,7 +322,8 @@ class _Growing:
 
     def __init__(self, about: int, columns: int) -> None:
         require(8.0 * about * columns, "the matrix")
-        self._rows, self._count = np.empty((about, columns)), 0
+        self._rows = np.empty((about, columns))
+        self._count = 0
 
     def append(self, block: Array) -> None:
         end = self._count + len(block)

@@ -138,7 +138,9 @@ class TextStart:
         self.headed = self._has_names(texts[0], fields, second, row)
         self.index = self.headed and len(fields) > 1 and fields[0] in _INDEX
         if self.headed and row and len(row) == len(fields) + 1 and _is_named_row(second, row):
-            self.index, fields = True, ["", *fields]  # R's write.table does not name it
+            # R's write.table does not name it
+            self.index = True
+            fields = ["", *fields]
         width = len(row) if self.headed and row else len(fields)
         self.names = tuple(str(number) for number in range(1, width + 1))
         if self.headed and len(fields) == width:
@@ -204,7 +206,8 @@ class _Words:
     """Lines split at white space, with the interface of `csv.reader`."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        self._lines, self.line_num = iter(lines), 0
+        self._lines = iter(lines)
+        self.line_num = 0
 
     def __iter__(self) -> Iterator[list[str]]:
         return self
@@ -219,7 +222,8 @@ class _Unpacked(io.RawIOBase):
     proportion to its size."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._raw = path, path.open("rb")
+        self._path = path
+        self._raw = path.open("rb")
         self._file = gzip.GzipFile(fileobj=self._raw)
         self._left = max(TEXT_LIMIT, TEXT_EXPANSION * path.stat().st_size)
 

@@ -84,7 +84,9 @@ class TextTable(Table):
             with start.rows() as body:
                 yield from plain(body, start.lines, 0)
             return
-        row, line, done = 0, start.lines, 0
+        row = 0
+        line = start.lines
+        done = 0
         with start.rows() as body:
             for piece in _pieces(body):
                 if piece is None or not _is_regular(piece, str(start.mark).encode("latin-1")):
@@ -132,11 +134,13 @@ class TextTable(Table):
         row: int,
     ) -> Iterator[Block]:
         """The ``needed`` rows of a text, parsed by Python; ``row`` is the number of the first."""
-        index, decimal = self._start.index, self._start.decimal
+        index = self._start.index
+        decimal = self._start.decimal
         places = [place + index for place in numbers]
         every = places == list(range(len(self.names)))
         wanted = None if needed is None else _mask(needed)
-        rows, values = array("q"), array("d")
+        rows = array("q")
+        values = array("d")
         words: list[list[str | None]] = [[] for _ in texts]
 
         def block() -> Block:
@@ -159,7 +163,9 @@ class TextTable(Table):
             row += 1
             if len(rows) == _ROWS:
                 yield block()
-                rows, values, words = array("q"), array("d"), [[] for _ in texts]
+                rows = array("q")
+                values = array("d")
+                words = [[] for _ in texts]
         yield block()
 
     def _refuse(

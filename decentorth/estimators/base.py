@@ -139,7 +139,8 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
                 "algorithm='drfgt'"
             )
         if isinstance(method, str):
-            entry, own = registry.algorithms.get(method), {"step_size": self.step_size}
+            entry = registry.algorithms.get(method)
+            own = {"step_size": self.step_size}
             if self.step_size == "auto":
                 own = {"step_size": "bb"} if n_agents == 1 and method in ALONE else {}
             elif "step_size" not in {field.name for field in dataclasses.fields(entry)}:
@@ -179,10 +180,12 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """
         check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
         alone = W is None
-        stopping, private = self._rule(), False
+        stopping = self._rule()
+        private = False
         sites: tuple[str, ...] = ()
         if not alone:
-            sites, private = self.sites_, self._private
+            sites = self.sites_
+            private = self._private
 
         result = solve(
             Deferred(n_agents, self._started(build, last), sites=sites, private=private),
@@ -261,7 +264,8 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         All ranks must have equal parameters and ``arguments``. A single entry, an array or with ``pairs`` a tuple of two, is that of this rank, where each
         of several ranks has one agent.
         """
-        communicator, first = connect(), agents
+        communicator = connect()
+        first = agents
         size = communicator.size
         if pairs and type(agents) is tuple:
             first = agents[0]
@@ -277,7 +281,8 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         partial = b"1" if any(entry is None for entry in given) else b"0"
         self._private = b"1" in communicator.allgather_bytes(partial)
         bounds = even_bounds(len(given), size)
-        collective, own = AgentCollective(communicator, bounds), slice(0, len(given))
+        collective = AgentCollective(communicator, bounds)
+        own = slice(0, len(given))
         if self._private:
             words = holders(len(given), self.sites_)
             collective = AgentCollective(communicator, bounds, holders=words)

@@ -154,10 +154,12 @@ class CCA(
         its own pair alone is enough. Returns the fitted estimator.
         """
         entries = self._entries(agents, pairs=True, W=W, split=split, warm_start=warm_start)
-        first, second = entries.part(0), entries.part(1)
+        first = entries.part(0)
+        second = entries.part(1)
         if by_features(split, warm_start):
             return self._fit_features(entries, W)
-        firsts, own = self._agents("X", first), entries.own
+        firsts = self._agents("X", first)
+        own = entries.own
         seconds: list[Any] = [None] * len(firsts)
         given = same_names("y", second.given[own], own.start, entries.collective)
         with entries.together():
@@ -206,7 +208,8 @@ class CCA(
     def _fit(
         self, firsts: list[Array], seconds: list[Array], W: object, last: Directions = None
     ) -> Self:
-        n, count = len(firsts), sum(self._counts)
+        n = len(firsts)
+        count = sum(self._counts)
         (n2,) = {second.shape[1] for second in seconds if second is not None}
         rank = self._rank(count, self.n_features_in_, n2)
         # the problem refuses a ridge that is no number
@@ -244,16 +247,19 @@ class CCA(
             return problem
 
         point, result = self._solve(n, build, W, last=last)
-        self.n_samples_seen_, self._ridges = count, result.problem.ridges
+        self.n_samples_seen_ = count
+        self._ridges = result.problem.ridges
         with one_thread():
             if result.problem.bases:
                 covariance: Array | None = self._whole
                 point = np.concatenate([*result.problem.unpack(point).values()])
                 products = self._products_of(point)
             else:
-                covariance, products = result.problem.covariance(), products_of(point, result)
+                covariance = result.problem.covariance()
+                products = products_of(point, result)
             x, y = self._columns
-            mean, scales = np.concatenate((x.mean, y.mean)), np.concatenate((x.scale, y.scale))
+            mean = np.concatenate((x.mean, y.mean))
+            scales = np.concatenate((x.scale, y.scale))
             self._seen: RootCovariance | RunningCovariance | None = None
             if spans:
                 first, second = spans
@@ -282,8 +288,11 @@ class CCA(
     def _products_of(self, point: Array) -> Products:
         """The products of a point from the covariance of both views."""
         n1 = self.n_features_in_
-        x, y = point[:n1], point[n1:]
-        c11, c12, c22 = self._whole[:n1, :n1], self._whole[:n1, n1:], self._whole[n1:, n1:]
+        x = point[:n1]
+        y = point[n1:]
+        c11 = self._whole[:n1, :n1]
+        c12 = self._whole[:n1, n1:]
+        c22 = self._whole[n1:, n1:]
         return Products(c11 @ x, c22 @ y, c12.T @ x)
 
     def _advice(self, problem: Any) -> str:
@@ -309,7 +318,8 @@ class CCA(
             joined: list[object] = [None] * own.start
             joined += [np.concatenate(pair, axis=1) for pair in pairs]
         both = self._features("views", entries._replace(given=joined))
-        m, cuts = len(both[0]), [x.shape[1] for x, _ in pairs]
+        m = len(both[0])
+        cuts = [x.shape[1] for x, _ in pairs]
         halves = [np.split(part, [cut], axis=1) for part, cut in zip(both, cuts, strict=True)]
         views = list(zip(*halves, strict=True))
         among = Among(own.start, entries.joined([(x.shape[1], y.shape[1]) for x, y in pairs]))
@@ -318,7 +328,8 @@ class CCA(
         formed = len(both) == len(among.features) and max(n1, n2) <= FORMED
         found: list[Array] = []
         parts: list[list[Array]] = []
-        columns, ridges = list[Units](), list[float]()
+        columns = list[Units]()
+        ridges = list[float]()
         for label, view, width in zip(("X", "y"), views, (n1, n2), strict=True):
             each = [pooled.units([part], HERE) for part in view]
             every = Units.side_by_side(entries.joined([one.listed() for one in each]))
@@ -328,7 +339,8 @@ class CCA(
             squares = entries.joined([float((part * part).sum()) for part in parts[-1]])
             ridges.append(self.ridge * sum(squares) / (m * width))
             found += [one.completed(a) for one, a in zip(each, view, strict=True) if formed]
-        self._columns, self._ridges = tuple(columns), tuple(ridges)
+        self._columns = tuple(columns)
+        self._ridges = tuple(ridges)
         with one_thread():
             with entries.together():
                 split = SplitPairs(parts[0], parts[1], rank, self._ridges, among=among)
@@ -337,7 +349,9 @@ class CCA(
             products = products_of_features(result, second)
             point = np.concatenate((whole[~second], whole[second]))
         self.n_features_in_: int = n1
-        self.n_samples_seen_, self._predict_1d, self._seen = m, False, None
+        self.n_samples_seen_ = m
+        self._predict_1d = False
+        self._seen = None
         if formed:
             self._seen = RunningCovariance.empty(n1 + n2).joined(np.concatenate(found, axis=1))
         self._keep(point, products)
@@ -360,7 +374,8 @@ class CCA(
                 f"a fit to views of more than {FORMED} columns cannot be continued by batches: "
                 "fit to all samples"
             )
-        n1, n2 = views[0].shape[1], views[1].shape[1]
+        n1 = views[0].shape[1]
+        n2 = views[1].shape[1]
         filled = [int(np.isnan(view).sum()) for view in views]
         if begun:
             filled = [new + sum(own.filled) for new, own in zip(filled, self._columns, strict=True)]
@@ -381,16 +396,20 @@ class CCA(
         self._columns = self._scaled("X", x, seen.samples), self._scaled("y", y, seen.samples)
         scales = np.concatenate([columns.scale for columns in self._columns])
         self._whole = whole = seen.covariance / np.outer(scales, scales)
-        c11, c12, c22 = whole[:n1, :n1], whole[:n1, n1:], whole[n1:, n1:]
+        c11 = whole[:n1, :n1]
+        c12 = whole[:n1, n1:]
+        c22 = whole[n1:, n1:]
         self._ridges = tuple(self.ridge * float(np.trace(own)) / len(own) for own in (c11, c22))
         with one_thread():
             r1, r2 = self._ridges
-            first, last = c11 + r1 * np.eye(n1), c22 + r2 * np.eye(n2)
+            first = c11 + r1 * np.eye(n1)
+            last = c22 + r2 * np.eye(n2)
             found = problems.canonical_correlations(first, c12, last)
             check_components(rank, len(found.correlations), "the rank of the smaller view")
             point = np.concatenate((found.x[:, :rank], found.y[:, :rank]))
             self._keep(point, self._products_of(point))
-        self._seen, self.n_samples_seen_ = seen, seen.samples
+        self._seen = seen
+        self.n_samples_seen_ = seen.samples
         self.n_iter_ = [self.n_iter_[0] + 1 if begun else 1] * rank
         return self
 
@@ -402,22 +421,28 @@ class CCA(
         right = pooled.root_inverse(own[1] + ry * y.T @ y, len(own[1]))
         u, correlations, vt = np.linalg.svd(left.T @ (products.cross.T @ y) @ right)
         flip = signs((x @ left @ u).T)
-        left, right = left @ u * flip, right @ vt.T * flip
-        self.x_weights_, self.y_weights_, self.correlations_ = x @ left, y @ right, correlations
+        left = left @ u * flip
+        right = right @ vt.T * flip
+        self.x_weights_ = x @ left
+        self.y_weights_ = y @ right
+        self.correlations_ = correlations
         self.x_rotations_, self.y_rotations_ = self.x_weights_, self.y_weights_
-        first, second, cross = products.first @ left, products.second @ right, products.cross @ left
-        gram_x, gram_y = left.T @ own[0] @ left, right.T @ own[1] @ right
-        inverse_x, inverse_y = np.linalg.inv(gram_x), np.linalg.inv(gram_y)
-        self.x_loadings_, self.y_loadings_ = first @ inverse_x, second @ inverse_y
+        first = products.first @ left
+        second = products.second @ right
+        cross = products.cross @ left
+        gram_x = left.T @ own[0] @ left
+        gram_y = right.T @ own[1] @ right
+        inverse_x = np.linalg.inv(gram_x)
+        inverse_y = np.linalg.inv(gram_y)
+        self.x_loadings_ = first @ inverse_x
+        self.y_loadings_ = second @ inverse_y
         self._regression = cross @ inverse_x
         self.n_components_ = len(correlations)
         one, two = self._columns
-        self.x_mean_, self.x_scale_, self.y_mean_, self.y_scale_ = (
-            one.mean,
-            one.scale,
-            two.mean,
-            two.scale,
-        )
+        self.x_mean_ = one.mean
+        self.x_scale_ = one.scale
+        self.y_mean_ = two.mean
+        self.y_scale_ = two.scale
         self.filled_ = tuple(a + b for a, b in zip(one.filled, two.filled, strict=True))
 
     @property
@@ -460,7 +485,8 @@ class CCA(
     def predict(self, X: object) -> Array:
         """``(m, n_targets)``, or ``(m,)`` for a y of one dimension: the regression of y on the
         scores of X."""
-        scores, second = self.transform(X), self._columns[1]
+        scores = self.transform(X)
+        second = self._columns[1]
         predicted: Array = second.mean + second.scale * (scores @ self._regression.T)
         return predicted[:, 0] if self._predict_1d else predicted
 

@@ -94,7 +94,8 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
             "accept_sparse": get_tags(self).input_tags.sparse,
         }
         X = validate_data(self, X, reset=False, **accepted)
-        sparse, across = issparse(X), self.components_.T
+        sparse = issparse(X)
+        across = self.components_.T
         if sparse:
             across = across if self._units is None else across / self._units.scale[:, None]
             coordinates = X @ across - self.mean_ @ across

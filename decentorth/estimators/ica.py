@@ -87,20 +87,25 @@ class Sources(problems.ICA):
     def _improve(self, x: Array, tol: float) -> None:
         """Keep the basis of the least gradient norm and its signs; the norm may grow in the first
         steps."""
-        least, since = np.inf, 0
+        least = np.inf
+        since = 0
         while least > tol and since < PATIENCE:
             signs, skew, curvature = self._quadratic(x)
             norm = float(np.linalg.norm(skew))
             since += 1
             if norm < least:
-                self.basis, self.signs, least, since = x, signs, norm, 0
+                self.basis = x
+                self.signs = signs
+                least = norm
+                since = 0
             pairs = np.maximum(curvature[:, None] + curvature, NEARLY)
             (x,) = self.constraint.project((x - x @ (2.0 * skew / pairs))[None])
             self.steps += 1
 
     def _quadratic(self, x: Array) -> tuple[Array, Array, Array]:
         """The signs at x, S, ``(n, n)``, and c, ``(n,)``."""
-        product, square = np.zeros_like(x), np.zeros(len(x))
+        product = np.zeros_like(x)
+        square = np.zeros(len(x))
         for weight, z in self._weighted():
             for rows in np.array_split(z, 1 + len(z) // BLOCK):
                 y = rows @ x
@@ -127,7 +132,8 @@ class Stream(NamedTuple):
     def rescaled(self, mean: Array, deviations: Array) -> Stream:
         """Return the state for samples after subtracting ``mean`` and dividing by
         ``deviations``."""
-        seen, factors = self.seen.rescaled(mean, deviations), deviations[:, None]
+        seen = self.seen.rescaled(mean, deviations)
+        factors = deviations[:, None]
         return Stream(seen, self.point * factors, self.average * factors, self.moments)
 
 
@@ -187,7 +193,8 @@ class ICA(ComponentEstimator):
     n_components: int | None = None
 
     def _fit(self, agents: list[Array], W: Any, last: Directions = None) -> Self:
-        n, counts = len(agents), np.array(self._counts, dtype=np.float64)
+        n = len(agents)
+        counts = np.array(self._counts, dtype=np.float64)
         rank = self.n_components
         most = min(int(counts.sum()), self.n_features_in_)
         check_components(rank, most, "the fewer of samples and features")
@@ -198,19 +205,22 @@ class ICA(ComponentEstimator):
         def build(own: slice, collective: Collective) -> Sources:
             mine = self._in_units(agents[own], collective, last is not None)
             self._whiten = pooled.whitening(mine, rank, collective)
-            white, weights = [x @ self._whiten for x in mine], (counts / counts.mean())[own]
+            white = [x @ self._whiten for x in mine]
+            weights = (counts / counts.mean())[own]
             made = Sources(white, weights=weights, n_agents=n, first_agent=own.start, signs=signs)
             if W is None and self.algorithm == self.step_size == "auto":
                 made.tol = self.tol
             made.basis = basis
             return made
 
-        iterations, counts_sent = 0, Counter[str]()
+        iterations = 0
+        counts_sent = Counter[str]()
         bytes_sent = Counter[tuple[str, str, str]]()
         for _ in range(TRIES):
             point, result = self._solve(n, build, W, last=last)
             unmixing: Any = self._whiten @ point
-            basis, last = point, None
+            basis = point
+            last = None
             iterations += self.n_iter_ + result.problem.steps
             counts_sent.update(self.communication_)
             bytes_sent.update({row[:3]: row.bytes for row in self.sent_})
@@ -287,7 +297,8 @@ class ICA(ComponentEstimator):
         order = np.argsort(-(mixing * mixing).sum(axis=0), kind="stable")
         flip = signs(mixing.T)[order]
         self._origin = mean
-        self.mean_, self.n_samples_seen_ = self._pooled(mean), samples
+        self.mean_ = self._pooled(mean)
+        self.n_samples_seen_ = samples
         self.mixing_ = mixing[:, order] * flip
         self.components_ = np.ascontiguousarray((unmixing[:, order] * flip).T)
         self.n_components_ = len(self.components_)
@@ -303,11 +314,13 @@ class ICA(ComponentEstimator):
 
 def _taken_in(stream: Stream, rows: Array) -> Stream:
     """The state after one step with a piece of a batch, ``(b, d)``."""
-    before, d = stream.seen.samples, rows.shape[1]
+    before = stream.seen.samples
+    d = rows.shape[1]
     seen = stream.seen.joined(rows)
     if before == 0:
         pooled.root_inverse(seen.covariance, d)  # refused here where it is singular
-    x, centred = _projected(stream.point, seen.covariance), rows - seen.mean
+    x = _projected(stream.point, seen.covariance)
+    centred = rows - seen.mean
     y = centred @ x
     weight = min(1.0, AVERAGED * len(rows) / seen.samples)
     found = stream.moments + weight * (moments(y) - stream.moments)

@@ -99,7 +99,8 @@ class LDA(ComponentEstimator):
         samples, labels = validate_data(self, X, y, ensure_min_samples=2, **self._accepted)
         check_classification_targets(labels)
         samples = self._sized("X", samples)
-        self.classes_, self._counts = np.unique(labels), [len(samples)]
+        self.classes_ = np.unique(labels)
+        self._counts = [len(samples)]
         return self._fit([samples], None, None, [labels])
 
     def fit_agents(self, agents: Iterable[Any], W: Any, *, warm_start: bool = False) -> Self:
@@ -113,12 +114,14 @@ class LDA(ComponentEstimator):
         its own pair alone is enough. Returns the fitted estimator.
         """
         entries = self._entries(agents, pairs=True, W=W, warm_start=warm_start)
-        checked, own = self._agents("X", entries.part(0)), entries.own
+        checked = self._agents("X", entries.part(0))
+        own = entries.own
         labels: list[Any] = [None] * len(checked)
         with entries.together():
             labels[own] = [np.asarray(classes) for classes in entries.part(1).given[own]]
             for agent in range(own.start, own.stop):
-                shape, m = labels[agent].shape, len(checked[agent])
+                shape = labels[agent].shape
+                m = len(checked[agent])
                 if shape != (m,):
                     raise ValueError(
                         f"y of agent {agent} has shape {shape}, and X has {m} rows: give a class "
@@ -138,7 +141,9 @@ class LDA(ComponentEstimator):
         self, agents: list[Array], W: Any, last: Directions = None, labels: Sequence[Any] = ()
     ) -> Self:
         check_scalar(self.ridge, "ridge", Real, min_val=0.0)
-        n, k, d = len(agents), len(self.classes_), self.n_features_in_
+        n = len(agents)
+        k = len(self.classes_)
+        d = self.n_features_in_
         if k < 2:
             raise ValueError(
                 f"LDA needs samples of 2 classes or more, got 1 class: {self.classes_[0]}"
@@ -150,7 +155,8 @@ class LDA(ComponentEstimator):
             mine = self._in_units(agents[own], collective, last is not None)
             numbers = [np.searchsorted(self.classes_, one) for one in labels[own]]
             moments = class_means(mine, numbers, k, collective)
-            self.priors_, self.means_ = moments[0] / moments[0].sum(-1), moments[1]
+            self.priors_ = moments[0] / moments[0].sum(-1)
+            self.means_ = moments[1]
             between, within = agent_scatters(mine, numbers, moments, self.ridge, n, collective)
             whole = [b + w for b, w in zip(between, within, strict=True)]
             with one_thread():
@@ -169,7 +175,8 @@ class LDA(ComponentEstimator):
             root = root_inverse(point.T @ within, rank)
             values, turn = np.linalg.eigh(root.T @ point.T @ between @ root)
             turn = root @ turn[:, ::-1]
-            self._origin, self.eigenvalues_ = self.priors_ @ self.means_, values[::-1].copy()
+            self._origin = self.priors_ @ self.means_
+            self.eigenvalues_ = values[::-1].copy()
             self.mean_, self.means_ = self._pooled(self._origin), self._pooled(self.means_)
             self._across = (within @ turn * signs((point @ turn).T)).T * np.sqrt(self._unit)
             self._set_components((point @ turn).T / np.sqrt(self._unit))

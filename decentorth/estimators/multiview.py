@@ -96,7 +96,8 @@ class MultiviewCCA(StreamEstimator):
         self, agents: list[Array], W: Any, last: Directions = None, streams: Streams = None
     ) -> Self:
         check_scalar(self.ridge, "ridge", Real, min_val=0.0)
-        n, d = len(agents), self.n_features_in_
+        n = len(agents)
+        d = self.n_features_in_
         views = [1] * d if self.views is None else [*self.views]
         view_ends(views, d)
         rank = min(views)
@@ -131,7 +132,8 @@ class MultiviewCCA(StreamEstimator):
             across = (point @ turn).T / scales
             self._across = signs(across)[:, None] * (whole @ turn).T * scales / values[::-1, None]
             self._set_components(across)
-        self.mean_, self._streams = self._pooled(np.zeros(d)), None
+        self.mean_ = self._pooled(np.zeros(d))
+        self._streams = None
         return self
 
     def _point(self, last: Array, problem: Any) -> Array:

@@ -76,7 +76,8 @@ def row_space(view: Array) -> Array:
 
 def products_of(point: Array, result: Any) -> Products:
     """The products of a run's point, from those of all agents."""
-    problem, n1 = result.problem, result.problem.constraint.rows[0].stop
+    problem = result.problem
+    n1 = result.problem.constraint.rows[0].stop
     points = np.repeat(point[None], problem.n_local, axis=0)
     sums = result.collective.sum(problem.local_product(points), problem.gradient(points))
     own, gradient = (total / problem.n_agents for total in sums)
@@ -88,7 +89,8 @@ def products_of(point: Array, result: Any) -> Products:
 def products_of_features(result: Any, second: NDArray[np.bool_]) -> Products:
     """The products of a run's point of agents that hold features; ``second`` marks the rows of the
     second view."""
-    problem, collective = result.problem, result.collective
+    problem = result.problem
+    collective = result.collective
     (image,) = collective.sum(problem.products(result.x))
     images = np.repeat(image[None], problem.n_local, axis=0)
     rows = [problem.adjoint(one) for one in (images, problem.objective_rows(images))]

@@ -274,7 +274,8 @@ class PCA(StreamEstimator):
         else:
             X, units = pooled.centred(X)
             self._keep_units(units)
-        mean, entries = np.asarray(X.mean(axis=0)).ravel(), X.data if sparse else X
+        mean = np.asarray(X.mean(axis=0)).ravel()
+        entries = X.data if sparse else X
         squares = float(np.vdot(entries, entries) - m * (mean @ mean))
         solver = "covariance_eigh" if sparse or m >= TALL * d else "full"
         if sparse and d > DIRECT:
@@ -313,7 +314,8 @@ class PCA(StreamEstimator):
     ) -> Self:
         if self.weights not in get_args(Weights):
             raise ValueError(f"weights must be 'agents' or 'samples', got {self.weights!r}")
-        n, count = len(agents), sum(self._counts)
+        n = len(agents)
+        count = sum(self._counts)
         before: list[Array] = [] if last is None else self._answers[-3:]
         share: Any = self.n_components if self._share else None
         most = min(count, self.n_features_in_)
@@ -352,7 +354,8 @@ class PCA(StreamEstimator):
             offsets = _offsets(result, turn)
         variance = np.maximum(values[::-1], 0.0)
         self._keep(self._moments, components, np.sqrt(variance * self._moments.squares))
-        self._answers, self._offsets = [*before, self.components_.T], offsets
+        self._answers = [*before, self.components_.T]
+        self._offsets = offsets
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -367,12 +370,17 @@ class PCA(StreamEstimator):
         if first:
             fewer = "the fewer of features and samples of the first batch"
             rank = check_components(self.n_components, min(batch, d), fewer)
-            before, kept, self.n_iter_ = Variation(np.zeros(d), 0, 0.0), np.empty((0, d)), 0
+            before = Variation(np.zeros(d), 0, 0.0)
+            kept = np.empty((0, d))
+            self.n_iter_ = 0
         else:
-            before, kept, rank = self._moments, self._kept, self.n_components_
+            before = self._moments
+            kept = self._kept
+            rank = self.n_components_
         X = self._batch(X, before.samples, before.mean)
         mean = X.mean(axis=0)
-        count, gap = before.samples + batch, mean - before.mean
+        count = before.samples + batch
+        gap = mean - before.mean
         both = before.samples * batch / count
         rows = np.concatenate((kept, X - mean, np.sqrt(both) * gap[None]))
         squares = ((X - mean) ** 2).sum(axis=0) + both * gap**2
@@ -393,7 +401,8 @@ class PCA(StreamEstimator):
         self._moments = moments
         self._streams, self._answers, self._offsets = None, [self.components_.T], None
         self._origin = moments.mean
-        self.mean_, self.n_samples_seen_ = self._pooled(moments.mean), moments.samples
+        self.mean_ = self._pooled(moments.mean)
+        self.n_samples_seen_ = moments.samples
         self.singular_values_ = singular
         self.explained_variance_ = singular**2 / max(moments.samples - 1, 1)
         self.explained_variance_ratio_ = singular**2 / (moments.squares or 1.0)
@@ -423,8 +432,10 @@ class PCA(StreamEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **self._accepted)
-        d, r = X.shape[1], self.n_components_
-        values, noise = self.explained_variance_, self.noise_variance_
+        d = X.shape[1]
+        r = self.n_components_
+        values = self.explained_variance_
+        noise = self.noise_variance_
         least = values.min() if r == d else min(values.min(), noise)
         if least <= SINGULAR * values.max():
             raise ValueError(
@@ -456,7 +467,8 @@ def forecast(answers: Sequence[Array]) -> Array:
     turned = [basis @ scipy.linalg.polar(basis.T @ last)[0] for basis in answers]
     if len(turned) < 3:
         return last
-    before, change = turned[1] - turned[0], turned[2] - turned[1]
+    before = turned[1] - turned[0]
+    change = turned[2] - turned[1]
     share = float((before * change).sum() / max((before * before).sum(), np.finfo(np.float64).tiny))
     return last + min(max(share, -0.5), 1.0) * change
 
@@ -464,7 +476,8 @@ def forecast(answers: Sequence[Array]) -> Array:
 def _offsets(result: Result, turn: Array) -> Array | None:
     """The agents' trackers minus their own products, for the next start of DeEPCA; None for other
     methods."""
-    state, problem = result.state, result.problem
+    state = result.state
+    problem = result.problem
     if "behind" not in state._fields:
         return None
     found = state.tracker - state.field
@@ -476,7 +489,8 @@ def _offsets(result: Result, turn: Array) -> Array | None:
 def _contraction(history: Mapping[str, Array]) -> float:
     """The factor by which the gradient norm fell in an iteration, over the second half of a run; 0
     for fewer than 4 rows."""
-    norms, iterations = history["gradient_norm"], history["iteration"]
+    norms = history["gradient_norm"]
+    iterations = history["iteration"]
     half = len(norms) // 2
     if half < 2 or not 0.0 < norms[-1] < norms[half]:
         return 0.0
@@ -510,7 +524,8 @@ def _leading(centred: Array, rank: int) -> tuple[Array, Array] | None:
     values, vectors = scipy.linalg.eigh(gram, subset_by_index=[n - rank, n - 1], overwrite_a=True)
     if values[0] <= SMALL * values[-1]:
         return None
-    singular, found = np.sqrt(values[::-1]), vectors[:, ::-1].T
+    singular = np.sqrt(values[::-1])
+    found = vectors[:, ::-1].T
     if wide:
         found = found @ centred / singular[:, None]
     return found, singular

@@ -50,7 +50,8 @@ class RunningCovariance(NamedTuple):
         """The state after further samples, ``(b, d)``."""
         count = self.samples + len(rows)
         around, own = pooled.centred(rows)
-        share, gap = len(rows) / count, (own.mean - self.mean) + own.rest
+        share = len(rows) / count
+        gap = (own.mean - self.mean) + own.rest
         before = (1.0 - share) * (self.covariance + share * np.outer(gap, gap))
         covariance = before + around.T @ around / count
         return RunningCovariance(count, self.mean + share * gap, covariance)
@@ -115,7 +116,8 @@ class StreamEstimator(ComponentEstimator, ABC):
         before = self._streams
         seen = before and before.counts
         entries = self._entries(agents, W=W, seen=seen)
-        batches, d = self._agents("X", entries), self.n_features_in_
+        batches = self._agents("X", entries)
+        d = self.n_features_in_
         if before is None:
             empty = [RunningCovariance.empty(d)] * len(batches[entries.collective.own])
             before = SeenSamples([0] * len(batches), empty)
@@ -137,7 +139,8 @@ class StreamEstimator(ComponentEstimator, ABC):
         rows with the same products."""
         if before is None:
             return self._in_units(batches, collective, warm)
-        samples, units = sum(before.counts), self._units
+        samples = sum(before.counts)
+        units = self._units
         if samples == 0 or units is None:
             batches = self._in_units(batches, collective)
         else:

@@ -131,7 +131,8 @@ class RobustSubspace(SubgradientEstimator):
     center: bool = True
 
     def _fit(self, agents: list[Array], W: Any, last: Directions = None) -> Self:
-        n, d = len(agents), self.n_features_in_
+        n = len(agents)
+        d = self.n_features_in_
         counts = np.array(self._counts, dtype=np.float64)
         if self.n_components is None and d < 2:
             raise ValueError("a subspace needs samples with at least 2 features, got 1")
@@ -170,7 +171,8 @@ class RobustSubspace(SubgradientEstimator):
         along = self.transform(X)
         seen = self._centred(np.asarray(X, dtype=np.float64))
         away = seen - along @ self.components_
-        distances, lengths = np.linalg.norm(away, axis=1), np.linalg.norm(seen, axis=1)
+        distances = np.linalg.norm(away, axis=1)
+        lengths = np.linalg.norm(seen, axis=1)
         return -distances / np.where(lengths > 0.0, lengths, 1.0)
 
 
@@ -214,7 +216,9 @@ class OrthogonalDictionary(SubgradientEstimator):
     """
 
     def _fit(self, agents: list[Array], W: Any, last: Directions = None) -> Self:
-        n, samples, mine = len(agents), sum(self._counts), list[Array]()
+        n = len(agents)
+        samples = sum(self._counts)
+        mine = list[Array]()
 
         def build(own: slice, collective: Collective) -> problems.OrthogonalDictionaryLearning:
             mine[:] = self._in_units(agents[own], collective, last is not None)

@@ -200,7 +200,8 @@ class MLflow(FileRecorder):
     def record(self, row: Row) -> None:
         if self._client is None:
             self._begin()
-        now, metric = int(1000 * time.time()), self._library.entities.Metric
+        now = int(1000 * time.time())
+        metric = self._library.entities.Metric
         metrics = [metric(name, value, now, row.iteration) for name, value in _values(row)]
         self._client.log_batch(self._run, metrics)
 

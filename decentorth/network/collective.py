@@ -64,9 +64,13 @@ class AgentCollective:
         along_edges: ColumnSums = None,
         holders: Sequence[str] = (),
     ) -> None:
-        self.communicator, self.bounds, self._along_edges = communicator, bounds, along_edges
+        self.communicator = communicator
+        self.bounds = bounds
+        self._along_edges = along_edges
         self._holders = holders or [f"site {name}" for name in communicator.sites]
-        self.rank, self.size, self.root = communicator.rank, communicator.size, communicator.root
+        self.rank = communicator.rank
+        self.size = communicator.size
+        self.root = communicator.root
 
     @property
     def n_agents(self) -> int:

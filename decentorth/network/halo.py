@@ -80,9 +80,11 @@ class Halo:
             edges of equal labels only.
         """
         mine = labels[self.own]
-        heard, used = mine.copy(), []
+        heard = mine.copy()
+        used = []
         for number, (piece, theirs) in enumerate(zip(self.pieces, labels, strict=True)):
-            rows, there = entry_rows(piece.block), theirs[piece.block.indices]
+            rows = entry_rows(piece.block)
+            there = theirs[piece.block.indices]
             here = np.ones(len(rows), dtype=np.bool_) if arrived is None else arrived[number]
             np.maximum.at(heard, rows[here], there[here])
             used.append(here & (there == mine[rows]))
@@ -174,9 +176,12 @@ def plan(W: Csr, bounds: Index, rank: int) -> Halo:
 
     Rank q holds the agents ``bounds[q]:bounds[q + 1]``. The columns of W must be sorted.
     """
-    low, high = int(bounds[rank]), int(bounds[rank + 1])
-    first, last = int(W.indptr[low]), int(W.indptr[high])
-    indices, data = W.indices[first:last], W.data[first:last]
+    low = int(bounds[rank])
+    high = int(bounds[rank + 1])
+    first = int(W.indptr[low])
+    last = int(W.indptr[high])
+    indices = W.indices[first:last]
+    data = W.data[first:last]
     owner = np.searchsorted(bounds, indices, side="right") - 1
     row_of = np.repeat(np.arange(high - low, dtype=np.int64), np.diff(W.indptr[low : high + 1]))
     pieces = []

@@ -35,7 +35,8 @@ class JointAgent:
     period = 1
 
     def __init__(self, network: Network, memory: Any = None) -> None:
-        self._network, self._memory = network, memory
+        self._network = network
+        self._memory = memory
         self.self_weights = np.ones(1)
 
     def __getattr__(self, name: str) -> Any:

@@ -51,7 +51,8 @@ class Exchanges(dict[Shapes, Traffic]):
     """
 
     def __init__(self, n_local: int, make: Callable[[tuple[int, ...]], Traffic]) -> None:
-        self._n_local, self._make = n_local, make
+        self._n_local = n_local
+        self._make = make
         self.by_widths: dict[tuple[int, ...], Traffic] = {}
 
     def __missing__(self, shapes: Shapes) -> Traffic:
@@ -92,7 +93,8 @@ class Plan:
     @cached_property
     def pairs(self) -> Index:
         """``(2, directed_edges)``: the sender and the receiver of each message of a round."""
-        senders, receivers = self._rows.indices.astype(np.int64), entry_rows(self._rows)
+        senders = self._rows.indices.astype(np.int64)
+        receivers = entry_rows(self._rows)
         return np.stack((senders, receivers))[:, senders != receivers]
 
     def enter(self, ledger: Ledger) -> None:
@@ -190,7 +192,8 @@ class Network(Shown):
             case topologies.DirectedWeights():
                 return plain(W.A)._replace(push=W.B.data)
             case topologies.WeightSequence():
-                self.sequence, self.W = W, W.at(0)
+                self.sequence = W
+                self.W = W.at(0)
             case _:
                 self.W = topologies.check_weights(W)
         return plain(self.W)
@@ -269,7 +272,8 @@ class Network(Shown):
 
         if not self.directed:
             second, smallest = self.spectrum
-            sigma, most = max(second, -smallest), limits(np.array([second, smallest]))
+            sigma = max(second, -smallest)
+            most = limits(np.array([second, smallest]))
             return PushPullSpectrum(sigma, 1.0, *most)
         SETUP.info("eigenvalues of the weights of %d agents on a directed graph", self.n_agents)
         return PushPullSpectrum(*topologies.push_pull_spectrum(self.directed_weights))
@@ -324,7 +328,9 @@ class Network(Shown):
             )
         if self.masks is not None:
             self.masks.remember(in_flight["sizes"])
-        self.rounds, self.messages, self.bytes = rounds, messages, bytes
+        self.rounds = rounds
+        self.messages = messages
+        self.bytes = bytes
 
     def without(
         self, lost: Index, communicator: Any = "serial", ranks: Sequence[int] = (0,)

@@ -55,7 +55,9 @@ class Traffic:
     def __init__(
         self, halo: Halo, communicator: Communicator, widths: Widths, compiled: bool = False
     ):
-        self._halo, self._widths, self._blocks = halo, widths, halo.blocks
+        self._halo = halo
+        self._widths = widths
+        self._blocks = halo.blocks
         self._n_local = halo.agents.stop - halo.agents.start
         self._push_blocks = self._blocks
         """The blocks of B; those of W where it is symmetric."""
@@ -74,10 +76,14 @@ class Traffic:
         self.agent_bytes = 8 * sum(widths)
         self.used = {"mix": 0, "mix_alike": 0, "mix_and_max": 0}
         """The rounds so far in which every message was sent once."""
-        self._loop, self._product, self._new = ROWS, ROWS, np.zeros
+        self._loop = ROWS
+        self._product = ROWS
+        self._new = np.zeros
         if compiled:
             loops = compiled_tracking()
-            self._loop, self._product, self._new = loops.accumulate, loops.product, np.empty
+            self._loop = loops.accumulate
+            self._product = loops.product
+            self._new = np.empty
         self._alone = not halo.sends and len(self._blocks) == 1
         """All neighbours are in this process."""
         if halo.sends or len(halo.pieces) > 1:
@@ -85,24 +91,36 @@ class Traffic:
 
     def _connect(self, communicator: Communicator) -> None:
         """Make the buffers and the requests."""
-        halo, total, count = self._halo, sum(self._widths), len(self._blocks)
+        halo = self._halo
+        total = sum(self._widths)
+        count = len(self._blocks)
         one = self._push_blocks is self._blocks and self._n_local == 1
         if one and all(block.data.size == 1 for block in self._blocks):
             weights = np.concatenate([block.data for block in self._blocks])
             self._table = np.empty((count, total))
-            row = np.array([0, count]), np.arange(count), weights, self._table.reshape(-1)
-            self._add_row = partial(self._loop, 1, count, total, *row)
+            self._add_row = partial(
+                self._loop,
+                1,
+                count,
+                total,
+                np.array([0, count]),
+                np.arange(count),
+                weights,
+                self._table.reshape(-1),
+            )
             ends = [0, *np.cumsum(self._widths).tolist()]
             self._parts = list(starmap(slice, pairwise(ends)))
         packed: dict[bytes, Array] = {}  # ranks that need the same agents get the same buffer
-        sends, receives = [], []
+        sends = []
+        receives = []
         for send in halo.sends:
             key = send.rows.tobytes()
             if key not in packed:
                 packed[key] = np.empty(len(send.rows) * total)
                 if self._add_row:
                     packed[key] = self._table[halo.own]
-                first, last = int(send.rows[0]), int(send.rows[-1])
+                first = int(send.rows[0])
+                last = int(send.rows[-1])
                 rows = slice(first, last + 1) if last - first + 1 == len(send.rows) else send.rows
                 self._packs.append((rows, self._segments(packed[key])))
             sends.append((send.target, packed[key]))
@@ -114,11 +132,13 @@ class Traffic:
                 receives.append((piece.source, buffer))
                 self._received[number] = [segment.reshape(-1) for segment in self._segments(buffer)]
         self._exchange = communicator.exchange(sends, receives)
-        self.messages, self.bytes = len(sends), sum(buffer.nbytes for _, buffer in sends)
+        self.messages = len(sends)
+        self.bytes = sum(buffer.nbytes for _, buffer in sends)
 
     def _segments(self, buffer: Array) -> list[Array]:
         """The arrays in a message, one row for each agent."""
-        rows, ends = buffer.size // sum(self._widths), np.cumsum(self._widths)[:-1]
+        rows = buffer.size // sum(self._widths)
+        ends = np.cumsum(self._widths)[:-1]
         return [part.reshape(rows, -1) for part in np.split(buffer, rows * ends)]
 
     def _swap(self, xs: tuple[Array, ...]) -> None:
@@ -139,7 +159,8 @@ class Traffic:
 
     def add(self, blocks: Blocks, gathered: Gathered, number: int, out: Array) -> Array:
         """Add ``blocks @ arrays[number]`` of every piece to ``out``; return it."""
-        width, flat = self._widths[number], out.reshape(-1)
+        width = self._widths[number]
+        flat = out.reshape(-1)
         for block, arrays in zip(blocks, gathered, strict=False):
             accumulate(block, width, arrays[number].reshape(-1), flat, self._loop)
         return out
@@ -180,7 +201,8 @@ class Traffic:
         which gives the same bits.
         """
         gathered = self.gather(xs)
-        heard, blocks = xs[0].copy(), self._blocks
+        heard = xs[0].copy()
+        blocks = self._blocks
         if not all((arrays[0] == heard[0]).all() for arrays in gathered):
             heard, blocks = self._halo.alike([arrays[0] for arrays in gathered])
         return (heard, *self._products(blocks, gathered, xs, 1))

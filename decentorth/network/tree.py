@@ -119,7 +119,8 @@ class TreeSum:
         The working array begins with the children on other ranks, by stage, rank and number. The
         own agents follow by stage, and within it children before parents.
         """
-        rank, stages = self._communicator.rank, _stages(tree, owner)
+        rank = self._communicator.rank
+        stages = _stages(tree, owner)
         upwards = tree.order[::-1]
         own = upwards[owner[upwards] == rank]
         own = own[np.argsort(stages[own], kind="stable")]
@@ -135,10 +136,12 @@ class TreeSum:
         """The own agents' local numbers, in the order of the working array."""
         self._others = len(others)
 
-        children, parents = children[inwards], row[parents[inwards]]
+        children = children[inwards]
+        parents = row[parents[inwards]]
         arranged = np.lexsort((children, parents))
         starts = np.searchsorted(parents[arranged], np.arange(len(others), len(agents) + 1))
-        columns, ones = row[children[arranged]], np.ones(len(children))
+        columns = row[children[arranged]]
+        ones = np.ones(len(children))
         for stage in range(int(stages.max()) + 1):
             first, last = np.searchsorted(stages[own], (stage, stage + 1)).tolist()
             sent = outwards[stages[outwards] == stage]
@@ -152,11 +155,13 @@ class TreeSum:
 
     def _from_root(self, tree: Tree, owner: Index) -> Iterator[_Stage]:
         """The stages in which this rank receives the root's sum in its last row, and sends it."""
-        rank, owners = self._communicator.rank, owner[tree.order]
+        rank = self._communicator.rank
+        owners = owner[tree.order]
         _, places = np.unique(owners, return_index=True)
         # a rank has the sum from that of its first agent's parent
         above = owner[tree.parents[tree.order[places]]]
-        last, none = np.array([-1]), np.zeros(0, dtype=np.int64)
+        last = np.array([-1])
+        none = np.zeros(0, dtype=np.int64)
         nothing = Csr(0, 0, np.zeros(1, dtype=np.int64), none, np.zeros(0))
         sources = {int(above[rank]): last} if above[rank] != rank else {}
         targets = {int(other): last for other in np.flatnonzero(above == rank) if other != rank}
@@ -204,7 +209,9 @@ class TreeSum:
 def _stages(tree: Tree, owner: Index) -> Index:
     """``(n,)``: the stage in which each agent's sum is complete, one after those of its children on
     other ranks."""
-    stages, parents, owners = [0] * len(owner), tree.parents.tolist(), owner.tolist()
+    stages = [0] * len(owner)
+    parents = tree.parents.tolist()
+    owners = owner.tolist()
     for child in tree.order[:0:-1].tolist():
         parent = parents[child]
         stage = stages[child] + (owners[child] != owners[parent])

@@ -35,10 +35,14 @@ def philox(counter: _Counter, key: tuple[int, int]) -> _Counter:
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(10):
-        first, second = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
-        c0, c1 = (second >> _SHIFT) ^ c1 ^ np.uint64(k0), second & _LOW
-        c2, c3 = (first >> _SHIFT) ^ c3 ^ np.uint64(k1), first & _LOW
-        k0, k1 = (k0 + _WEYL[0]) & 0xFFFFFFFF, (k1 + _WEYL[1]) & 0xFFFFFFFF
+        first = c0 * _MULTIPLIERS[0]
+        second = c2 * _MULTIPLIERS[1]
+        c0 = (second >> _SHIFT) ^ c1 ^ np.uint64(k0)
+        c1 = second & _LOW
+        c2 = (first >> _SHIFT) ^ c3 ^ np.uint64(k1)
+        c3 = first & _LOW
+        k0 = (k0 + _WEYL[0]) & 0xFFFFFFFF
+        k1 = (k1 + _WEYL[1]) & 0xFFFFFFFF
     return c0, c1, c2, c3
 
 

@@ -52,7 +52,8 @@ def tangent_proximal(h: Regularizer, x: Array, y: Array, step: Array, multiplier
     multiplier
         Where Newton's steps start; they are the same for an agent whoever else is in the process.
     """
-    points, multipliers = np.empty_like(x), np.empty_like(multiplier)
+    points = np.empty_like(x)
+    multipliers = np.empty_like(multiplier)
     for agent, own in enumerate(zip(x, y, step.tolist(), multiplier, strict=True)):
         points[agent], multipliers[agent] = _of_one(h, *own)
     return points, multipliers
@@ -77,8 +78,10 @@ def _of_one(h: Regularizer, x: Array, y: Array, step: float, s: Array) -> Two:
         size = float(np.linalg.norm(here.e))
         if not size > _ROUNDING * math.sqrt(r):
             break
-        move, share = _newton(x, h.slopes(here.z, step), here.e), 1.0
-        falls, floor = float((here.e * move).sum()), 1e-15 * abs(here.dual)
+        move = _newton(x, h.slopes(here.z, step), here.e)
+        share = 1.0
+        falls = float((here.e * move).sum())
+        floor = 1e-15 * abs(here.dual)
         for _ in range(_HALVINGS):
             new = _excess(h, x, y, step, s + share * move)
             lower = new.dual <= here.dual + 1e-4 * share * falls and -share * falls > floor
@@ -87,7 +90,8 @@ def _of_one(h: Regularizer, x: Array, y: Array, step: float, s: Array) -> Two:
             share *= 0.5
         else:
             break
-        s, here = s + share * move, new
+        s = s + share * move
+        here = new
     return here.w, s
 
 

@@ -147,7 +147,8 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         """The upper triangular U with U^T A U = I of this symmetric matrix A; NaN where A is not
         positive definite, or only by a rounding error."""
         factor, failed = torch.linalg.cholesky_ex(self.tensor)
-        pivots, least = factor.diagonal() ** 2, ROUNDING * len(self) * self.tensor.diagonal()
+        pivots = factor.diagonal() ** 2
+        least = ROUNDING * len(self) * self.tensor.diagonal()
         definite = (failed == 0) & (pivots > least).all()
         identity = torch.eye(len(self), dtype=factor.dtype, device=factor.device)
         inverse = torch.linalg.solve_triangular(factor, identity, upper=False)
@@ -172,7 +173,8 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
             case DeviceArray():
                 return value.tensor
             case np.ndarray() if value.ndim:
-                own, real = self.tensor, self.tensor.dtype
+                own = self.tensor
+                real = self.tensor.dtype
                 return brought(value, own.device, real if real.is_floating_point else torch.float64)
             case float() | np.floating():  # of the type that gives way to any array's
                 return torch.tensor(float(value), dtype=torch.float64)
@@ -183,7 +185,8 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     def _there(self, value: object) -> Tensor:
         """As `_tensor`, for functions that do not take numbers of the host beside arrays of a
         GPU."""
-        found, device = self._tensor(value), self.tensor.device
+        found = self._tensor(value)
+        device = self.tensor.device
         return (
             found
             if found.device == device
@@ -203,7 +206,8 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     def _key(self, key: object) -> tuple[Given, list[int]]:
         """An index for PyTorch, and the axes of the result to reverse: PyTorch lacks slices with
         negative steps."""
-        index, turned = [*key] if isinstance(key, tuple) else [key], []
+        index = [*key] if isinstance(key, tuple) else [key]
+        turned = []
         for n, one in enumerate(index):
             match one:
                 case slice(start=None, stop=None, step=-1):
@@ -312,7 +316,8 @@ class Device:
     real numbers there."""
 
     def __init__(self, kind: str, real: str) -> None:
-        self.place, self.real = torch.device(kind), _DTYPES[np.dtype(real)]
+        self.place = torch.device(kind)
+        self.real = _DTYPES[np.dtype(real)]
 
     def put(self, value: Any) -> Any:
         """An array of the host on the device, copied; anything else as it is."""
@@ -328,7 +333,8 @@ class Device:
         Both give the same bits from run to run; PyTorch's own sparse products need not on a GPU.
         """
         counts = np.diff(indptr)
-        n, most = len(counts), int(counts.max())
+        n = len(counts)
+        most = int(counts.max())
         rows = np.repeat(np.arange(n), counts)
         if most * DENSE >= n:
             W = np.zeros((n, n))
@@ -336,7 +342,8 @@ class Device:
             matrix = brought(W, self.place, self.real)
             return lambda x: DeviceArray((matrix @ x.tensor.reshape(n, -1)).reshape(x.shape))
         places = np.arange(len(data)) - np.repeat(indptr[:-1], counts)
-        columns, weights = np.tile(np.arange(n), (most, 1)), np.zeros((most, n))
+        columns = np.tile(np.arange(n), (most, 1))
+        weights = np.zeros((most, n))
         # shorter rows end with weights of 0
         columns[places, rows], weights[places, rows] = indices, data
         neighbours = brought(columns, self.place, None)

@@ -180,7 +180,8 @@ class AgentProblem(Shown, ABC, Generic[C]):
         """
         if agents == self.agents:
             return self
-        first, last = self.agents.start, self.agents.stop
+        first = self.agents.start
+        last = self.agents.stop
         if not first <= agents.start < agents.stop <= last:
             raise ValueError(
                 f"agents {agents.start} to {agents.stop - 1} were asked for, but this problem "
@@ -208,7 +209,8 @@ class AgentProblem(Shown, ABC, Generic[C]):
             part._take(as_selection(left))
         gone = np.unique(lost)
         first = self.agents.start - int(np.searchsorted(gone, self.agents.start))
-        part.agents, part.n_agents = slice(first, first + left.size), self.n_agents - gone.size
+        part.agents = slice(first, first + left.size)
+        part.n_agents = self.n_agents - gone.size
         return part
 
     def blocks(self) -> Sequence[tuple[slice, Self]]:
@@ -216,7 +218,8 @@ class AgentProblem(Shown, ABC, Generic[C]):
         problem)."""
         if self._blocks is None:
             size = max(1, BLOCK_BYTES // (8 * int(np.prod(self.shape))))
-            n, first = self.n_local, self.agents.start
+            n = self.n_local
+            first = self.agents.start
             runs = [slice(a, min(a + size, n)) for a in range(0, n, size)]
             globally = [slice(first + run.start, first + run.stop) for run in runs]
             self._blocks = list(zip(runs, map(self.restrict, globally), strict=True))
@@ -261,7 +264,8 @@ class AgentProblem(Shown, ABC, Generic[C]):
         """A copy of this problem of all agents for a single agent, whose data the caller sets."""
         self._check_whole()
         alone = self._copied()
-        alone.n_agents, alone.agents = 1, slice(0, 1)
+        alone.n_agents = 1
+        alone.agents = slice(0, 1)
         return alone
 
     def start(self, seed: int) -> Array:
@@ -401,7 +405,8 @@ class Deferred(NamedTuple):
         sizes = None if self.outline is None else self.outline()
         if sizes is None or sizes.made is None:
             return self
-        few, make = FEW + more, sizes.made
+        few = FEW + more
+        make = sizes.made
 
         def drawn(agents: slice, d: int) -> list[Array]:
             shapes = [(min(count, few), d) for count in sizes.counts[agents]]
@@ -555,8 +560,9 @@ class Loadable:
         arguments = {"n_agents": len(given), **more}
         build = cls._builder(found.read, wanted, settings, arguments, lambda: naming(every))
         compared = cls._given(settings, more, wanted, columns=columns)
-        opened = build, outline, found.open
-        return Deferred(len(given), *opened, sites=names, private=True, given=compared)
+        return Deferred(
+            len(given), build, outline, found.open, sites=names, private=True, given=compared
+        )
 
     @classmethod
     def _builder(

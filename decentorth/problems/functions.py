@@ -90,7 +90,9 @@ class FunctionProblem(AgentProblem[C]):
         check_set(constraint)
         super().__init__(n_agents, slice(0, n_agents), constraint)
         self._numbers: Index = np.arange(n_agents, dtype=np.int64)
-        self._value, self._gradient, self._gradient_on = value, gradient, gradient_on
+        self._value = value
+        self._gradient = gradient
+        self._gradient_on = gradient_on
         self._stacked = stacked
         self._put: Callable[[object], Any] = _stay
         if (gradient_on is None) != (n_samples is None):
@@ -238,7 +240,8 @@ class NonsmoothFunctionProblem(FunctionProblem[C], SeparateColumns):
         ``partial_subgradient``."""
         if self._partial is None:
             return self.gradient(x).take(columns, -1)
-        some, shape = self._partial, (self.shape[0], len(columns))
+        some = self._partial
+        shape = (self.shape[0], len(columns))
 
         def partial(agents: object, point: Array) -> object:
             return some(agents, point, columns)
@@ -305,7 +308,8 @@ def _not_real(result: NDArray[Any]) -> str:
     """The kind of a value that is not of real numbers, and the advice, in one line."""
     if result.dtype.kind == "c":
         return f"dtype {result.dtype}: return np.real(...) of it if that is meant"
-    found, cure = result.tolist(), "return one array of numbers"
+    found = result.tolist()
+    cure = "return one array of numbers"
     if found is None:
         cure = "does the function end with `return`?"
     return f"{' '.join(repr(found).split()):.80}: {cure}"

@@ -138,9 +138,13 @@ class SpreadProblem(AgentProblem[Any]):
 
     def __init__(self, base: Any, collective: Collective, by_messages: bool = False) -> None:
         super().__init__(1, slice(0, 1), base.constraint)
-        self.base, self._collective, self.units = base, collective, base.units
-        self.nonsmooth, self.evaluations = base.nonsmooth, base.evaluations
-        self.holds_out, self._by_messages = base.holds_out, by_messages
+        self.base = base
+        self._collective = collective
+        self.units = base.units
+        self.nonsmooth = base.nonsmooth
+        self.evaluations = base.evaluations
+        self.holds_out = base.holds_out
+        self._by_messages = by_messages
         names = {*dir(base)}
         methods = self._methods()
         vars(self).update({name: methods[name] for name in methods.keys() & names})
@@ -231,7 +235,8 @@ class SpreadProblem(AgentProblem[Any]):
     def _mean_matrix(self, name: str) -> Array:
         """``(1, d, d)``: the mean of the matrices of the blocks' method ``name``, of which a rank
         holds one at a time."""
-        d, own = self.shape[0], self.base.agents
+        d = self.shape[0]
+        own = self.base.agents
         blocks = (self.base.restrict(slice(i, i + 1)) for i in range(own.start, own.stop))
         terms = (packed(methodcaller(name)(block))[0] for block in blocks)
         total = self._collective.each(d * (d + 1) // 2, terms)
@@ -245,8 +250,10 @@ class SpreadProblem(AgentProblem[Any]):
 
         The samples of block i, m_i of all N, have weight N / (n m_i).
         """
-        first, count = self.base.agents.start, self._counts
-        starts, total = np.cumsum(count, -1) - count, int(self.n_samples[0])
+        first = self.base.agents.start
+        count = self._counts
+        starts = np.cumsum(count, -1) - count
+        total = int(self.n_samples[0])
         found = np.zeros((self.base.agents.stop - first, *shape))
         for local in range(len(found)):
             block = first + local
@@ -340,7 +347,8 @@ class SpreadProblem(AgentProblem[Any]):
 
     def remember(self, sums: Mapping[str, Array]) -> None:
         """Continue with the sums of `remembered`; a ValueError for others."""
-        size, shape = self._size, (1, *self.shape)
+        size = self._size
+        shape = (1, *self.shape)
         widths = {name: array.shape[2] for name, array in sums.items() if array.ndim == 3}
         if widths != {"evaluations": 2 * size + 1, "operations": 2}:
             raise ValueError(

@@ -64,7 +64,8 @@ def end_soon() -> None:
 def end_job_on_error() -> None:
     """Let an uncaught exception of this rank end the job; an error on all ranks is printed once, by
     rank 0."""
-    before, process = sys.excepthook, os.getpid()
+    before = sys.excepthook
+    process = os.getpid()
     if before in _HOOKS:
         return
 

@@ -83,7 +83,8 @@ def _marked(words: str) -> set[int]:
 
 def _siblings() -> list[str]:
     """The names of the living processes that this one's parent has started, with its own."""
-    names, parent = [], str(os.getppid())
+    names = []
+    parent = str(os.getppid())
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has ended
             name, _, fields = path.read_text(errors="replace").partition("(")[2].rpartition(")")

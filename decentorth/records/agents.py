@@ -34,7 +34,7 @@ def agent_quantity(x: Array, quantity: AgentQuantity) -> Array:
     if quantity == "consensus":
         return norms(x - x.mean(axis=0))
     if x.ndim != 3:
-        raise InputError(f"feasibility is of matrices; these points have shape {x.shape[1:]}")
+        raise InputError(f"feasibility needs matrices; these points have shape {x.shape[1:]}")
     return norms(x.swapaxes(-1, -2) @ x - np.eye(x.shape[-1]))
 
 

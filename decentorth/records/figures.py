@@ -206,11 +206,14 @@ def plot_histories(
     """
     if guide and (x, y) != ("log", "log"):
         raise InputError("the guide O(1/K) is a line where both axes are logarithmic: give --x log")
-    shown, layout = _shown(histories, metrics), WIDTHS[width]
+    shown = _shown(histories, metrics)
+    layout = WIDTHS[width]
     column = {"iterations": "iteration"}.get(against, against)
-    rows, columns = -(-len(shown) // layout.abreast), min(len(shown), layout.abreast)
+    rows = -(-len(shown) // layout.abreast)
+    columns = min(len(shown), layout.abreast)
     names = {run: textwrap.fill(run, layout.letters) for run in histories}
-    several, across = len(histories) > 1, 1
+    several = len(histories) > 1
+    across = 1
     if width == "page" and all(len(name) < layout.letters / 2 for name in names.values()):
         across = 2
     lines = several * sum(name.count("\n") + 1 for name in names.values())
@@ -263,7 +266,8 @@ def _draw(axes: Axes, histories: Mapping[str, Columns], column: str, names: Sequ
     second thin."""
     from matplotlib.lines import Line2D
 
-    several, drawn = len(histories) > 1, []
+    several = len(histories) > 1
+    drawn = []
     for number, (run, history) in enumerate(histories.items()):
         marks = {"markevery": (0.02 + 0.18 * number / len(histories), 0.18), "markersize": 3.0}
         thick = {"label": run, "linewidth": THICK, **look(number, marked=several), **marks}
@@ -293,7 +297,8 @@ def _fit(axes: Axes, drawn: Sequence[Column]) -> None:
         say_empty(axes)
         return
     starts = [y[0] for y in drawn if np.isfinite(y[0])]
-    low, high = values.min(), max([values.max(), *starts])
+    low = values.min()
+    high = max([values.max(), *starts])
     # so that the axis spans whole powers of ten
     few = max(1.0, (DECADES * low / high) ** 0.5)
     axes.set_ylim(low / (1.6 * few), high * 1.6 * few)

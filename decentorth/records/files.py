@@ -84,7 +84,8 @@ class HistoryWriter:
             The disk is full; the message names the file. The row is written with the next one, or
             by `finish`.
         """
-        columns, lines = tuple(row.values), [_line(row)]
+        columns = tuple(row.values)
+        lines = [_line(row)]
         if self._columns is None:
             self._columns = columns
             lines.insert(0, _header(columns))
@@ -397,8 +398,10 @@ def csv_text(rows: Iterable[Mapping[str, object]]) -> str:
 
     Floats have all their digits. None and NaN are empty cells.
     """
-    rows, file = list(rows), io.StringIO()
-    columns, write = list(rows[0]), csv.writer(file, lineterminator="\n")
+    rows = list(rows)
+    file = io.StringIO()
+    columns = list(rows[0])
+    write = csv.writer(file, lineterminator="\n")
     write.writerow(columns)
     for row in rows:
         cells = [row[name] for name in columns]

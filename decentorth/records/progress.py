@@ -50,11 +50,13 @@ Ranges = dict[str, list[float]]
 def step_ranges(algorithm: object, state: Any, collective: Collective) -> Ranges:
     """The smallest and largest of each per-agent constant that is both a setting of the algorithm
     and in its state."""
-    found, entries = {}, state._asdict()
+    found = {}
+    entries = state._asdict()
     for name in settings(type(algorithm)):
         values = entries.get(name)
         if isinstance(values, np.ndarray) or is_on_device(values):
-            least, most = float(values.min()), float(values.max())
+            least = float(values.min())
+            most = float(values.max())
             found[name] = [-collective.max(-least), collective.max(most)]
     return found
 
@@ -139,7 +141,10 @@ class Lines:
         due: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._total, self._noun, self._due, self._clock = total, noun, due, clock
+        self._total = total
+        self._noun = noun
+        self._due = due
+        self._clock = clock
         self._begun = self._printed = clock()
         self._first: int | None = None
         self._words = ""
@@ -233,14 +238,19 @@ def _notebook_bar(total: int, done: int) -> Iterator[Show]:
     """A bar below a cell, drawn again after each hundredth and each second; the last line stays."""
     from IPython.display import HTML, display
 
-    handle, drawn, share, line = display(HTML(""), display_id=True), 0.0, -1, ""
+    handle = display(HTML(""), display_id=True)
+    drawn = 0.0
+    share = -1
+    line = ""
 
     def show(done: int, words: str, short: str) -> None:
         nonlocal drawn, share, line
-        now, part = time.monotonic(), 100 * done // max(total, 1)
+        now = time.monotonic()
+        part = 100 * done // max(total, 1)
         line = f"<code>{html.escape(f'{done}/{total}  {words}')}</code>"
         if part != share or now - drawn >= 1.0:
-            drawn, share = now, part
+            drawn = now
+            share = part
             handle.update(HTML(f'<progress value="{done}" max="{total}"></progress> {line}'))
 
     show(done, "", "")
@@ -272,7 +282,8 @@ def trial_progress(total: int, done: int, quiet: bool) -> Iterator[Callable[[str
     if quiet or total == done:
         yield lambda words: None
         return
-    begun, made = time.perf_counter(), done
+    begun = time.perf_counter()
+    made = done
     with progress(total, done, " trials", _next_line(done, total)) as show:
 
         def advance(words: str) -> None:
@@ -294,13 +305,14 @@ def _rich() -> Any:
 def _bar(total: int, done: int) -> Iterator[Show]:
     rich = _rich()
     whole = rich.Column(no_wrap=True, min_width=2 * len(str(total)) + 1)
-    parts = (
+    with rich.Progress(
         rich.MofNCompleteColumn(table_column=whole),
         rich.BarColumn(bar_width=10),
         rich.TimeRemainingColumn(table_column=rich.Column(no_wrap=True, min_width=7)),
         rich.TextColumn("{task.description}"),
-    )
-    with rich.Progress(*parts, console=rich.Console(stderr=True), transient=True) as bar:
+        console=rich.Console(stderr=True),
+        transient=True,
+    ) as bar:
         task = bar.add_task("", total=total, completed=done)
         yield lambda done, words, short: bar.update(task, completed=done, description=short)
 

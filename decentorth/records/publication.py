@@ -35,10 +35,12 @@ def publish(figure: Figure, path: str | Path, caption: str) -> None:
 def band(axes: Axes, x: ArrayLike, runs: ArrayLike, place: int, label: str, **more: Any) -> None:
     """Draw the median of runs ``(seeds, points)`` and their range, whose edges stay visible in
     grey."""
-    values, own = np.asarray(runs), look(place) | more
+    values = np.asarray(runs)
+    own = look(place) | more
     axes.plot(x, np.median(values, axis=0), label=label, **own)
     if len(values) > 1:
-        low, high = values.min(axis=0), values.max(axis=0)
+        low = values.min(axis=0)
+        high = values.max(axis=0)
         axes.fill_between(x, low, high, color=own["color"], alpha=0.12, linewidth=0)
         for edge in (low, high):
             axes.plot(x, edge, color=own["color"], linewidth=0.3, linestyle=own["linestyle"])

@@ -29,7 +29,8 @@ _HISTORY, _SUMMARY = 1 << 30, 1 << 26
 def read_finished(folder: str | os.PathLike[str]) -> tuple[Json, Array, dict[str, Column]]:
     """The summary, the final points ``(n, *shape)`` and the columns of the history of a run that
     has ended."""
-    summary, columns = read_end(folder), read_history(folder)
+    summary = read_end(folder)
+    columns = read_history(folder)
     if not len(columns["iteration"]):
         raise InputError(f"{Path(folder) / HISTORY}: holds no rows")
     try:
@@ -96,7 +97,8 @@ def read_summary(folder: str | os.PathLike[str]) -> Json:
 
 def read_end(folder: str | os.PathLike[str]) -> Json:
     """The summary of a run that has ended, which says how it did, and how long it took."""
-    path, summary = Path(folder) / SUMMARY, read_summary(folder)
+    path = Path(folder) / SUMMARY
+    summary = read_summary(folder)
     for name, kind in {"status": str, "converged": bool, "message": str, "seconds": dict}.items():
         if type(summary.get(name)) is not kind:
             raise InputError(f"{path}: not the summary of a run, as it lacks {name}")

@@ -55,7 +55,8 @@ def concluded(
     if rule is not None and not stop.converged:
         unmet = ", ".join(rule.missed(row))
     ended = ": ".join(filter(None, [stop.message, unmet]))
-    grown, component = _objective(parts, state, row, first), _component(parts, state, row, first)
+    grown = _objective(parts, state, row, first)
+    component = _component(parts, state, row, first)
     notes = _apart(parts, row), _off(parts, state, history), _still(parts, state, history)
     found = [ended, *notes, grown, component]
     return stop._replace(message="; ".join(filter(None, found)))
@@ -92,7 +93,8 @@ def _still(parts: Parts, state: Observed, history: History) -> str | None:
     """The reason why points have not moved from the start, or not since an iteration long before
     the end."""
     rows = history.rows
-    first, last = rows[0], rows[-1]
+    first = rows[0]
+    last = rows[-1]
     begun, ended = (row.values.get("objective", 0.0) for row in (first, last))
     least = _STATIONARY * abs(begun)
     if _gain(parts, first) <= least and not ended < begun - least:
@@ -150,7 +152,8 @@ def _objective(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
     """
     if "objective" not in row.values:
         return None
-    begun, ended = first.values["objective"], row.values["objective"]
+    begun = first.values["objective"]
+    ended = row.values["objective"]
     if not math.isfinite(ended):
         whose = of_agent(parts, state)
         return (
@@ -206,13 +209,16 @@ def _component(parts: Parts, state: Observed, row: Row, first: Row) -> str | Non
         return None
     there = problem.value(np.repeat(mirrored[None], len(state.x), axis=0))
     (values,) = parts.collective.sum(there[:, None])
-    here, other, sign = row.values["objective"], float(values[0]) / problem.n_agents, _sign(own)
+    here = row.values["objective"]
+    other = float(values[0]) / problem.n_agents
+    sign = _sign(own)
     if not other < here - _SETTLED * abs(here):
         return None
     if len(shapes) == 1:
         which, column = "the points have", "one column"
     else:
-        which, column = f"part {place} of the points has", f"one column of part {place}"
+        which = f"part {place} of the points has"
+        column = f"one column of part {place}"
     return (
         f"{which} determinant {sign:+.0f}, as x0, and one with {-sign:+.0f} has the objective "
         f"{other:.6g} in place of {here:.6g}: start again from x0 with {column} negated"
@@ -230,12 +236,16 @@ def _square(shape: tuple[int, ...]) -> bool:
 
 def _reflection(points: list[Array], slopes: list[Array]) -> tuple[int, Array]:
     """The square matrix whose reflection lowers a linear objective most, and its vector v."""
-    best, place, v = -math.inf, 0, np.empty((0, 1))
+    best = -math.inf
+    place = 0
+    v = np.empty((0, 1))
     for number, (point, slope) in enumerate(zip(points, slopes, strict=True)):
         if _square(point.shape):
             gains, vectors = np.linalg.eigh(point.T @ slope + slope.T @ point)
             if gains[-1] > best:
-                best, place, v = gains[-1], number, vectors[:, -1:]
+                best = gains[-1]
+                place = number
+                v = vectors[:, -1:]
     return place, v
 
 

@@ -48,10 +48,12 @@ def of_agent(parts: Parts, state: Observed) -> str:
 
 def gone(parts: Parts, state: Observed, row: Row, first: Row) -> Stop | None:
     """The end of a run whose points have left the constraint set for good."""
-    before, far = first.values.get("feasibility", 0.0), row.values.get("feasibility", 0.0)
+    before = first.values.get("feasibility", 0.0)
+    far = row.values.get("feasibility", 0.0)
     if not far > _GONE >= before:
         return None
-    method, constraint = Declared.of(parts.algorithm), parts.problem.constraint
+    method = Declared.of(parts.algorithm)
+    constraint = parts.problem.constraint
     if method.requires or method.requires_set:
         advice = _off_set(parts) or smaller(parts, state)
     else:
@@ -91,17 +93,20 @@ def _cause(parts: Parts, good: Snapshot, last: int) -> str | None:
 
     None where all are finite at the last such points; the same on every rank.
     """
-    problem, network, collective = parts.problem, parts.network, parts.collective
-    now = (network.rounds, network.messages, network.bytes)
+    problem = parts.problem
+    network = parts.network
+    collective = parts.collective
     in_flight = {name: array.copy() for name, array in network.in_flight().items()}
     network.final_ledger = network.ledger()
     network.restore(*good.counts, good.in_flight)
-    before, k = good.state.x, good.state.k
+    before = good.state.x
+    k = good.state.k
     for state in parts.states(good.copied().state):
         if state.k >= last or parts.runaway(state.x) is not None:
             break
-        before, k = state.x.copy(), state.k
-    network.restore(*now, in_flight)
+        before = state.x.copy()
+        k = state.k
+    network.restore(network.rounds, network.messages, network.bytes, in_flight)
     for name, function in (("gradient", problem.gradient), ("objective", problem.value)):
         agent = parts.runaway(function(before), np.finfo(np.float64).max)
         if agent is not None:
@@ -147,11 +152,13 @@ def is_number(setting: object) -> bool:
 def smaller(parts: Parts, state: Observed) -> str:
     """The advice for a step size that is too large, for the objectives or for the penalty, or for a
     majoriser that is none."""
-    declared, problem = Declared.of(parts.algorithm), parts.problem
+    declared = Declared.of(parts.algorithm)
+    problem = parts.problem
     if is_number(declared.varsigma):
         larger = 10.0 * declared.varsigma
         return f"the varsigma {declared.varsigma:g} is too small: try {larger:g}, or 'auto'"
-    step, penalty = declared.first_step, declared.penalty
+    step = declared.first_step
+    penalty = declared.penalty
     if not is_number(step):
         return _below(parts, step, state, ", or momentum 0" * bool(declared.momentum))
     steepest = 0.0
@@ -170,7 +177,8 @@ def smaller(parts: Parts, state: Observed) -> str:
 
 def _below(parts: Parts, step: object, state: Observed, beside: str) -> str:
     """The advice for a step size that was chosen automatically."""
-    most, than = math.inf, ""
+    most = math.inf
+    than = ""
     if "step_size" in state._fields:
         most = parts.collective.max(float(state.step_size.max()))
     if 0.0 < most < math.inf:

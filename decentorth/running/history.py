@@ -43,7 +43,8 @@ class History(Shown, dict[str, Column]):
     def _facts(self) -> Mapping[str, object]:
         if not self._rows:
             return {"rows": 0}
-        first, last = self._rows[0], self._rows[-1]
+        first = self._rows[0]
+        last = self._rows[-1]
         values = first.values.items()
         spans = {name: f"{value:.3g} to {last.values[name]:.3g}" for name, value in values}
         iterations = f"{first.iteration} to {last.iteration}"

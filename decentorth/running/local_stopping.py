@@ -86,10 +86,12 @@ class Agreement:
         self, rules: Sequence[LocalMaximum], problem: Problem[Any], algorithm: object, network: Any
     ) -> None:
         self.rules = tuple(rules)
-        self._problem, self._network = problem, network
+        self._problem = problem
+        self._network = network
         self._alone = problem.n_agents == 1
         factor = Declared.of(algorithm).gradient_factor
-        self._factor, self._usual = factor or 1.0, USUAL
+        self._factor = factor or 1.0
+        self._usual = USUAL
         if factor is None and not self._alone:
             self._usual = ("movement", *USUAL[1:])
         asked = {name for rule in rules for name in rule.quantities or self._usual}
@@ -119,7 +121,8 @@ class Agreement:
         self.latest: Agreed | None = None
         self.tally = Tally()
         self._before: tuple[Array, Array | float] | None = None
-        self.next, self.wanted = 0, -1
+        self.next = 0
+        self.wanted = -1
 
     @classmethod
     def of(cls, stopping: Rule | None, *parts: Any) -> Self | None:
@@ -166,7 +169,8 @@ class Agreement:
     def _gradient(self, state: Observed) -> Array:
         if not self._alone:
             return self._factor * norms(state.tracker)
-        constraint, hat = self._problem.constraint, state.x
+        constraint = self._problem.constraint
+        hat = state.x
         if projects(self._problem):
             hat = projected(self._problem, hat)
         if not np.isfinite(hat).all():

@@ -80,7 +80,9 @@ def run(
 def _step(states: Iterator[Observed], state: Observed, watch: Watch) -> Observed:
     """The state at which a watcher is due, or an earlier one at which the method ends or the time
     is over: then a row is wanted."""
-    recording, goal, deadline = watch.recording, watch.next, watch.limits.deadline
+    recording = watch.recording
+    goal = watch.next
+    deadline = watch.limits.deadline
     while state.k < goal and recording.ending(state) is None:
         state = next(states)
         recording.iteration = state.k
@@ -104,8 +106,11 @@ class Watch:
         before: Resumed,
         rewind: Rewind | None,
     ) -> None:
-        self._network, self._clock = parts.network, clock
-        k, collective, history = state.k, parts.collective, before.history
+        self._network = parts.network
+        self._clock = clock
+        k = state.k
+        collective = parts.collective
+        history = before.history
         self.agreement = Agreement.of(options.rule, parts.problem, parts.algorithm, parts.network)
         if self.agreement is not None:
             self.agreement.restore(before.agreement)
@@ -117,8 +122,9 @@ class Watch:
         asking = [one for one in (self.limits, self.agreement) if one is not None]
         small = parts.problem.n_agents * parts.start.nbytes <= _REMEMBERED
         keeps = parts.repeats and (write is not None or small)
-        more = asking, self.agreement, keeps
-        self.recording = Recording(parts, options, clock, history, state, *more)
+        self.recording = Recording(
+            parts, options, clock, history, state, asking, self.agreement, keeps
+        )
         self._writer, self._interrupts = None, None
         if write is not None:
             self._writer = write(history, k)
@@ -143,7 +149,8 @@ class Watch:
 
     def snapshot(self, state: Observed) -> Snapshot:
         """The run as it is now."""
-        network, agreed = self._network, self.agreement and self.agreement.saved()
+        network = self._network
+        agreed = self.agreement and self.agreement.saved()
         counts = (network.rounds, network.messages, network.bytes)
         return Snapshot(state, counts, network.in_flight(), self._clock.seconds(), agreed or {})
 

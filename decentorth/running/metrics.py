@@ -215,12 +215,14 @@ class StandardMetrics:
         if isinstance(problem, protocols.Evaluated):
             self._own = problem.evaluations
         self.columns = (*[measure.name for measure in self._measures], *self._own)
-        self._projects, self._lands = projects(problem), _lands(problem)
+        self._projects = projects(problem)
+        self._lands = _lands(problem)
 
     def __call__(
         self, problem: Problem[Any], state: Observed, collective: Collective
     ) -> tuple[float, ...]:
-        n, first = problem.n_agents, {"x": state.x}
+        n = problem.n_agents
+        first = {"x": state.x}
         if "tracking_error" in self.columns:
             first["gap"] = state.tracker - state.field
         sums: dict[str, Any] = dict(zip(first, collective.sum(*first.values()), strict=True))
@@ -258,8 +260,10 @@ class StandardMetrics:
         """The terms of the sums over agents, by name, and the agents' feasibility, in blocks that
         stay in cache; ``own_hat`` is True if xhat is the only agent's own point."""
         x = state.x
-        at_hat, scalars = np.empty_like(x), np.zeros_like(x, shape=(len(x), 5))
-        terms, feasibility = {"at_hat": at_hat, "scalars": scalars}, np.empty_like(x, shape=len(x))
+        at_hat = np.empty_like(x)
+        scalars = np.zeros_like(x, shape=(len(x), 5))
+        terms = {"at_hat": at_hat, "scalars": scalars}
+        feasibility = np.empty_like(x, shape=len(x))
         if "landing_norm" in self.columns:
             terms["at_mean"] = np.empty_like(x)
         if "stationarity" in self.columns:
@@ -269,8 +273,10 @@ class StandardMetrics:
         if "held_out_rmse" in self.columns:
             terms["held_out"] = np.empty_like(x, shape=(len(x), 2))
         for block, part in problem.blocks():
-            own, constraint = x[block], part.constraint
-            point, gradient = np.repeat(hat, len(own), axis=0), part.gradient(own)
+            own = x[block]
+            constraint = part.constraint
+            point = np.repeat(hat, len(own), axis=0)
+            gradient = part.gradient(own)
             at_hat[block] = gradient if own_hat else part.gradient(point)
             if "smooth" in terms:
                 terms["smooth"][block] = part.smooth.gradient(point)
@@ -286,7 +292,8 @@ class StandardMetrics:
                 terms["held_out"][block] = part.held_out_errors(point)
             if "at_mean" in terms:
                 point = np.repeat(mean, len(own), axis=0)
-                slope, penalty = part.gradient(point), state.penalty[block]
+                slope = part.gradient(point)
+                penalty = state.penalty[block]
                 terms["at_mean"][block] = constraint.landing(point, slope, penalty)
         return terms, feasibility
 
@@ -326,7 +333,8 @@ class AgentErrors:
             own.append(on_host(state.x).reshape(len(state.x), -1))
         elif state.x.ndim == 3:
             own.append(largest_angles(on_host(state.x), on_host(mean)[0])[:, None])
-        mine, n = np.concatenate(own, axis=1), problem.n_agents
+        mine = np.concatenate(own, axis=1)
+        n = problem.n_agents
 
         def in_place(agent: int, values: Array) -> Array:
             places = np.zeros((n, len(values)))
@@ -346,7 +354,8 @@ def largest_angles(x: Array, y: Array) -> Array:
     angles = np.full(len(x), np.nan)
     finite = np.isfinite(x).all((1, 2)) & np.isfinite(y).all()
     if finite.any():
-        basis, spans = np.linalg.qr(y)[0], np.linalg.qr(x[finite])[0]
+        basis = np.linalg.qr(y)[0]
+        spans = np.linalg.qr(x[finite])[0]
         inside = basis.T @ spans
         # the bits of NumPy's arctan2 of strided arrays depend on where they lie in memory
         cosines = np.ascontiguousarray(np.linalg.svd(inside, compute_uv=False)[:, -1])

@@ -59,7 +59,7 @@ class Place(Drawn):
         checkpoints on other ranks. The last two need Open MPI with --with-ft ulfm
         (``docs/running.md``).
     answer
-        Compute the answer of all samples of sites too, by counted sums, for the column ``error``.
+        Also compute the pooled answer of all sites, by counted sums, for the column ``error``.
         Generated and bundled data always have it.
     secure
         Add by masked sums, in which no agent sees another's terms, for methods by exact sums

@@ -65,7 +65,9 @@ class Parts:
 
         `completed` gives their points. A state is valid until the next one is asked for.
         """
-        problem, network, streams = self.problem, self.network, self.streams
+        problem = self.problem
+        network = self.network
+        streams = self.streams
         spare = min(8 * network.n_local * self.start.nbytes, _KEPT)
         np.empty(spare, np.uint8)  # freed at once, see _KEPT
         if state is None:

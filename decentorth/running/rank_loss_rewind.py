@@ -33,7 +33,8 @@ class Rewind:
     """
 
     def __init__(self, every: int, start: Held, history: History) -> None:
-        self.every, self.history = every, history
+        self.every = every
+        self.history = history
         self.next = start.k
         self.seconds: Callable[[], Mapping[str, float]] = dict
         """The wall seconds of the run so far, by what they were spent on."""

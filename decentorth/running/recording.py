@@ -65,8 +65,13 @@ class Recording:
         keeps: bool,
     ) -> None:
         SETUP.info("the first row of the history")
-        self._parts, self._options, self._clock, self._history = parts, options, clock, history
-        self._agreement, self._keeps, self._asking = agreement, keeps, (self, *asking)
+        self._parts = parts
+        self._options = options
+        self._clock = clock
+        self._history = history
+        self._agreement = agreement
+        self._keeps = keeps
+        self._asking = (self, *asking)
         own = getattr(parts.problem, "metrics", None) or StandardMetrics(
             parts.problem, state, parts.counted is not None
         )
@@ -104,7 +109,8 @@ class Recording:
                 f"a resumed run keeps its metrics, {', '.join(before)}; it was given "
                 f"{', '.join(now)}"
             )
-        self._first, self.row = rows[0], rows[-1]
+        self._first = rows[0]
+        self.row = rows[-1]
         self.recorded = self.row.iteration
         if self._agreement is not None:
             self.row = self.row._replace(agreed=self._agreement.at(k))
@@ -119,7 +125,9 @@ class Recording:
     def rule(self) -> Rule | None:
         """The rule of stopping, compared with the first row; None before that, or without a
         rule."""
-        rule, first, problem = self._options.rule, self._first, self._parts.problem
+        rule = self._options.rule
+        first = self._first
+        problem = self._parts.problem
         if rule is None or first is None:
             return None
         rule = rule.since(first)
@@ -141,7 +149,9 @@ class Recording:
 
     def _decide(self, row: Row) -> Stop | None:
         """The reason to stop at a row."""
-        options, collective, rule = self._options, self._parts.collective, self.rule
+        options = self._options
+        collective = self._parts.collective
+        rule = self.rule
         region = options.safety_region
         if region is not None and (far := row.values["feasibility"]) > region:
             words = (
@@ -157,7 +167,8 @@ class Recording:
 
     def look(self, snapshot: Snapshot) -> Stop | None:
         """Record a row and decide; a ValueError if the first state is not finite."""
-        parts, state = self._parts, snapshot.state
+        parts = self._parts
+        state = snapshot.state
         runaway = parts.runaway(state.x)
         if runaway is not None and self.row is None:
             raise ValueError(
@@ -173,8 +184,16 @@ class Recording:
         divergence.warn_of_objective(parts, state, values, self.row)
         agreed = None if self._agreement is None else self._agreement.at(state.k)
         network = parts.network  # its counts have the sums for this row too
-        counts = (state.k, network.rounds, network.messages, network.bytes, state.gradients)
-        self.row = Row(*counts, self._clock.iterating(), values, agreed)
+        self.row = Row(
+            state.k,
+            network.rounds,
+            network.messages,
+            network.bytes,
+            state.gradients,
+            self._clock.iterating(),
+            values,
+            agreed,
+        )
         self.recorded = state.k
         self._first = self._first or self.row
         self._history.record(self.row)
@@ -220,7 +239,8 @@ class Interrupts:
 
     def look(self, snapshot: Snapshot) -> Stop | None:
         """The reason to stop, on every rank, if there was a signal."""
-        k, stop = snapshot.state.k, None
+        k = snapshot.state.k
+        stop = None
         if not self._looks.largest(k, [bool(self.signals.take())])[0]:
             return None
         if self._recording.recorded != k:

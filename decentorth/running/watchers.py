@@ -76,9 +76,12 @@ class TimeLimits:
 
     def __init__(self, stopping: Rule | None, collective: Collective, clock: Clock, k: int) -> None:
         self._limits = [*sorted(rule.end for rule in rules_of(Time, stopping)), math.inf]
-        self._clock, self._root, self._alone = clock, collective.root, collective.size == 1
+        self._clock = clock
+        self._root = collective.root
+        self._alone = collective.size == 1
         self._looks = SharedLooks(collective, k, clock.iterating)
-        self._reached, self.wanted = 0, -1
+        self._reached = 0
+        self.wanted = -1
 
     def _left(self) -> float:
         """The seconds to the next limit."""
@@ -108,10 +111,12 @@ class TimeLimits:
 
         The same on every rank.
         """
-        k, reached = snapshot.state.k, bisect(self._limits, self._clock.iterating())
+        k = snapshot.state.k
+        reached = bisect(self._limits, self._clock.iterating())
         if not self._alone:
             known = reached * self._root
             reached = int(self._looks.largest(k, [known], min(LOOK_SECONDS, self._left()))[0])
         if reached > self._reached:
-            self._reached, self.wanted = reached, k
+            self._reached = reached
+            self.wanted = k
         return None

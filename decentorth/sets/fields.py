@@ -147,7 +147,8 @@ def squares(x: Array, field: Array, bx: Array, image: Array) -> Array:
     along = 2.0 * sym(field.swapaxes(-1, -2) @ bx)
     bend = sym(field.swapaxes(-1, -2) @ image)
     second = sums(along * along) + 2.0 * sums(gap * bend)
-    first, third = -2.0 * sums(gap * along), -2.0 * sums(along * bend)
+    first = -2.0 * sums(gap * along)
+    third = -2.0 * sums(along * bend)
     return np.stack((sums(gap * gap), first, second, third, sums(bend * bend)), axis=-1)
 
 

@@ -87,7 +87,8 @@ class Product(_Parts):  # type: ignore[misc]  # its base is known at run time on
     def _stack(self, parts: tuple[Any, ...], sizes: Sequence[int], width: int) -> None:
         """Set the parts with their numbers of rows, and the methods that all of them have."""
         bounds = [0, *accumulate(sizes)]
-        self.parts, self.shape = parts, (bounds[-1], width)
+        self.parts = parts
+        self.shape = (bounds[-1], width)
         self.rows = tuple([slice(a, b) for a, b in pairwise(bounds)])
         common = set.intersection(*[{*dir(part)} for part in parts])
         methods = self._methods().items()

@@ -113,7 +113,8 @@ def in_blocks(function: Callable[..., Array], *stacks: Array) -> Array:
 
     The result is shaped like the first stack.
     """
-    n, size = len(stacks[0]), max(_BLOCK_AGENTS, _BLOCK_NUMBERS // stacks[0][0].size)
+    n = len(stacks[0])
+    size = max(_BLOCK_AGENTS, _BLOCK_NUMBERS // stacks[0][0].size)
     if n <= size or type(stacks[0]) is not np.ndarray:  # a device has no cache to stay in
         return function(*stacks)
     out = np.empty_like(stacks[0])
@@ -178,9 +179,11 @@ def factor(name: str, e: Array) -> Array | None:
     if not size.max() < CONDITION - 1.0:
         return None
     one = plus(np.zeros_like(e), 1.0)
-    reached, ways = _REACHED, (*_NEAR, _by_root)
+    reached = _REACHED
+    ways = (*_NEAR, _by_root)
     if name not in get_args(Polar):
-        reached, ways = _FACTORED[:_SHORT], (*_FACTORS[:_SHORT], _by_cholesky)
+        reached = _FACTORED[:_SHORT]
+        ways = (*_FACTORS[:_SHORT], _by_cholesky)
     return _per_kind(np.searchsorted(reached, size), ways, one, e, np.empty_like(e))
 
 

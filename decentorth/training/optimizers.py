@@ -31,7 +31,8 @@ class Weight:
 
     def __init__(self, parameter: Parameter) -> None:
         self.parameter = parameter
-        rows, columns = len(parameter), parameter[0].numel()
+        rows = len(parameter)
+        columns = parameter[0].numel()
         self._matrix = rows, columns
         self._wide = rows < columns
         self.set: Any = Stiefel(max(rows, columns), min(rows, columns))

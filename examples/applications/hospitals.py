@@ -1,6 +1,6 @@
 """
-Hospitals: components and correlations of records that stay where they are
-==========================================================================
+Hospitals: what do the pooled records show, though none leaves its site?
+========================================================================
 
 Ten hospitals of unequal sizes want the principal components of all their
 records, and the canonical correlations of two groups of measurements, as if all
@@ -301,12 +301,11 @@ def components(sites, weights, W, rank, before):
             server(sites, d * (d + 1) // 2, rank),
         ),
     ]
-    x, rounds = top(np.eye(d), rank), 0
+    x = top(np.eye(d), rank)
+    rounds = 0
     while angle(x, answer) > 1e-8 and rounds < 1000:
-        x, rounds = (
-            np.linalg.qr(sum(X.T @ (X @ x) for X in sites)).Q,
-            rounds + 1,
-        )
+        x = np.linalg.qr(sum(X.T @ (X @ x) for X in sites)).Q
+        rounds = rounds + 1
     rows.append(
         (
             "a server, power iterations",
@@ -354,7 +353,8 @@ def known(problem, sites, W, iterations=(1, 2, 5, 10, 20)):
     they know C_i times all x_i so far. On the space that these span they know
     C_i, and that it is symmetric.
     """
-    points, errors = [], {}
+    points = []
+    errors = {}
     for state in do.iterate(problem, do.DeEPCA(), W, comm="serial"):
         points.append(state.x.copy())
         if len(points) in iterations:
@@ -586,7 +586,8 @@ def main(arguments=None):
         )
     try:
         if given.data is None:
-            cancer, diabetes = load_breast_cancer(), load_diabetes(scaled=False)
+            cancer = load_breast_cancer()
+            diabetes = load_diabetes(scaled=False)
             tasks = {
                 "breast cancer, components": (
                     divided(cancer.data, -cancer.target, 0),

@@ -1,6 +1,6 @@
 """
-Orthogonal layers: ten agents train one network, and each has one class
-=======================================================================
+Orthogonal layers: can ten agents with one class each train one network?
+========================================================================
 
 Each of ten agents has images of one digit only (scikit-learn's digits), and no
 image leaves it. Together, on a ring, they train a PyTorch network whose two
@@ -48,16 +48,15 @@ def loaded(path):
     if path is None:
         X, y = load_digits(return_X_y=True)
     else:
-        X, y = (
-            do.data.load_matrix(f"{path}:X"),
-            do.data.load_labels(f"{path}:y"),
-        )
+        X = do.data.load_matrix(f"{path}:X")
+        y = do.data.load_labels(f"{path}:y")
     if len(X) != len(y):
         raise ValueError(
             f"X has {len(X)} rows and y has {len(y)} labels: give one label "
             f"for each row"
         )
-    X, y = X / np.abs(X).max(), np.unique(y, return_inverse=True)[1]
+    X = X / np.abs(X).max()
+    y = np.unique(y, return_inverse=True)[1]
     order = np.random.default_rng(0).permutation(len(y))
     test, train = np.split(order, [len(y) // 4])
     size = np.bincount(y[train], minlength=y.max() + 1).min()
@@ -74,11 +73,9 @@ def problem_of(data, n_classes):
     starts from the same parameters at every call.
     """
     torch.manual_seed(0)
-    first, second, third = (
-        torch.nn.Linear(data[0][0].shape[1], 24),
-        torch.nn.Linear(24, 24),
-        torch.nn.Linear(24, n_classes),
-    )
+    first = torch.nn.Linear(data[0][0].shape[1], 24)
+    second = torch.nn.Linear(24, 24)
+    third = torch.nn.Linear(24, n_classes)
     module = torch.nn.Sequential(
         first, torch.nn.Tanh(), second, torch.nn.Tanh(), third
     )
@@ -98,7 +95,8 @@ class Accuracy:
     columns = ("mean", "worst")
 
     def __init__(self, X, y):
-        self.X, self.y = torch.from_numpy(X), y
+        self.X = torch.from_numpy(X)
+        self.y = y
 
     def __call__(self, problem, state, collective):
         return self.of(problem, state.x)
@@ -119,7 +117,8 @@ def averaging(
     """Federated averaging over W: local steps on the manifold, then an average;
     ``back`` moves that onto the manifold too.
     """
-    links, manifold = Network(W, "serial"), problem.constraint
+    links = Network(W, "serial")
+    manifold = problem.constraint
     x = np.repeat(problem.start(0)[None], problem.n_agents, axis=0)
     curve = [(0, *accuracy.of(problem, x))]
     for k in range(1, exchanges + 1):
@@ -163,8 +162,10 @@ def solved(problem, method, W, accuracy, iterations):
 
 def compared(agents, test, exchanges=600):
     """The numbers and the curve of each row of the table."""
-    n, accuracy = len(agents), Accuracy(*test)
-    W, together = tp.metropolis_weights(tp.ring(n)), problem_of(agents, n)
+    n = len(agents)
+    accuracy = Accuracy(*test)
+    W = tp.metropolis_weights(tp.ring(n))
+    together = problem_of(agents, n)
     pooled = problem_of(
         [tuple(map(np.concatenate, zip(*agents, strict=True)))], n
     )

@@ -1,6 +1,6 @@
 """
-Sensors: a spatial filter and correlations over lossy radio links
-=================================================================
+Sensors: how do they find a spatial filter over lossy radio links?
+==================================================================
 
 Sixteen stations, at random in a square, each have an array of twelve sensors of
 one design and hear their nearest neighbours over radio links that lose some of
@@ -135,7 +135,8 @@ def generated(n_stations=16, n_sensors=12, seed=1):
         rng.standard_normal((n_sensors, n_sensors))
         * np.geomspace(1.0, 0.1, n_sensors)[:, None]
     )
-    noise, signals = [], []
+    noise = []
+    signals = []
     for _ in range(n_stations):
         samples = int(rng.integers(30, 120))
         interference = 1.5 * rng.standard_normal((2, n_sensors))
@@ -228,8 +229,10 @@ def spatial_filter(noise, signals, rank):
     def power(x):
         return eigh(x.T @ A @ x, x.T @ B @ x, eigvals_only=True).mean()
 
-    As, Bs = covariances(signals), covariances(noise)
-    A, B = As.mean(axis=0), Bs.mean(axis=0)
+    As = covariances(signals)
+    Bs = covariances(noise)
+    A = As.mean(axis=0)
+    B = Bs.mean(axis=0)
     if np.linalg.cond(B) > 1e12:
         raise ValueError(
             "the covariance of the noise is singular: record more samples, or "
@@ -360,7 +363,8 @@ def analysed(name, task, W, runs):
     """Print the table of one task; returns its rows, and the curves of the
     runs.
     """
-    rows, curves = [], {}
+    rows = []
+    curves = {}
     for label, (method, channel) in runs.items():
         result = do.solve(
             task.problem,

@@ -1,6 +1,6 @@
 """
-Decentralized canonical correlations
-====================================
+How do agents find canonical correlations?
+==========================================
 
 Canonical correlations where no agent sees the covariance: ten agents in a ring,
 each with the images of one digit. ::
@@ -55,11 +55,9 @@ def main(path: str, iterations: int = 4000) -> None:
         history = do.solve(
             problem, method, W, iterations=iterations, record_every=10
         ).history
-        rounds, gap, sent = (
-            history["rounds"][1:],
-            history["error"][1:],
-            history["bytes"][1:],
-        )
+        rounds = history["rounds"][1:]
+        gap = history["error"][1:]
+        sent = history["bytes"][1:]
         ax.semilogy(rounds, np.maximum(gap, 1e-13), label=name)
         near = np.flatnonzero(gap < 1e-6)
         when = (

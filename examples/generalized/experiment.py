@@ -53,7 +53,8 @@ def solved(settings: GEVPSettings, seed: int, device: str | None) -> Any:
         settings.problem(1, seed), RGD(step_size=1.0), seed=seed, comm="serial"
     ).problem
     start = problem.start(seed)
-    problem.prepare, problem.start = lambda collective: None, lambda seed: start
+    problem.prepare = lambda collective: None
+    problem.start = lambda seed: start
     if device is not None:
         placed = problem.on(opened(device).put)
         problem.on = lambda put: placed
@@ -111,8 +112,11 @@ def run(task: Task) -> dict[str, Any]:
     the first state on, of the method alone.
     """
     prepared, problem = set_up_on(task)
-    least, constraint = problem.optimal_value, problem.constraint
-    rows, spent, states = [], 0.0, prepared.states()
+    least = problem.optimal_value
+    constraint = problem.constraint
+    rows = []
+    spent = 0.0
+    states = prepared.states()
     with np.errstate(over="ignore", invalid="ignore"):
         for k in schedule(task.iterations, 40, None):
             begun = clock(None, task.device)
@@ -185,7 +189,9 @@ def tuned(
     Prints them, and warns where the best step is the smallest or the largest
     tried.
     """
-    settings, iterations, jobs = given.settings, given.iterations, given.jobs
+    settings = given.settings
+    iterations = given.iterations
+    jobs = given.jobs
     own = parallel(
         run,
         [Task(settings, method, TUNING_SEED, 0) for method in methods.values()],

@@ -72,7 +72,9 @@ def reached(runs, goal):
 @style()
 def main() -> None:
     given = arguments(str(__doc__), "figure2.png", 300)
-    settings, n, p = given.settings, given.dimension, given.rank
+    settings = given.settings
+    n = given.dimension
+    p = given.rank
     rows = {
         "constant steps, tuned": tuned(given, METHODS, FACTORS),
         "Barzilai-Borwein steps": {

@@ -91,11 +91,9 @@ def curve(problem, method, seed, iterations):
     the correlations, distance from the set.
     """
     best = problem.optimum.correlations[: problem.shape[1]].sum()
-    states, spent, rows = (
-        set_up(problem, method, comm="serial", seed=seed).states(),
-        0.0,
-        [],
-    )
+    states = set_up(problem, method, comm="serial", seed=seed).states()
+    spent = 0.0
+    rows = []
     with np.errstate(all="ignore"):
         for k in range(iterations + 1):
             begun = time.process_time()
@@ -164,14 +162,10 @@ def draw(axes, p, found):
     for place, (name, curves) in enumerate(found.items()):
         if not curves:
             continue
-        gaps, distances = (
-            np.array([1 - one[2][1:] for one in curves]),
-            np.array([one[3][1:] for one in curves]),
-        )
-        passes, seconds = (
-            curves[0][0][1:],
-            np.median([one[1][1:] for one in curves], axis=0),
-        )
+        gaps = np.array([1 - one[2][1:] for one in curves])
+        distances = np.array([one[3][1:] for one in curves])
+        passes = curves[0][0][1:]
+        seconds = np.median([one[1][1:] for one in curves], axis=0)
         for axis, across, values in zip(
             axes,
             (passes, seconds, passes),

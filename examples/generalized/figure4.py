@@ -71,11 +71,9 @@ def curve(problem, method, seed):
     """Columns of a run: passes, processor seconds of the method, Amari
     distance, distance from the set.
     """
-    states, spent, rows = (
-        set_up(problem, method, comm="serial", seed=seed).states(),
-        0.0,
-        [],
-    )
+    states = set_up(problem, method, comm="serial", seed=seed).states()
+    spent = 0.0
+    rows = []
     per_pass = -(-len(problem.samples) // BATCH)
     for k in range(PASSES * per_pass + 1):
         begun = time.process_time()
@@ -150,10 +148,8 @@ def main():
         errors, infeasible = (
             np.array([run[column] for run in runs]) for column in (2, 3)
         )
-        passes, seconds = (
-            runs[0][0],
-            np.median([run[1] for run in runs], axis=0),
-        )
+        passes = runs[0][0]
+        seconds = np.median([run[1] for run in runs], axis=0)
         for axis, across, values in zip(
             row,
             (passes, seconds, passes),
@@ -162,7 +158,8 @@ def main():
         ):
             band(axis, across, values, place, name, linewidth=1.2)
     for name, fit in ESTIMATORS.items():
-        errors, begun = [], time.process_time()
+        errors = []
+        begun = time.process_time()
         for seed, problem in enumerate(problems):
             errors.append(
                 amari_distance(

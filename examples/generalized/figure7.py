@@ -88,7 +88,10 @@ def measured(n, p, repeats, device):
     v = -0.01 * manifold.tangent(x, g)
     if device is not None:
         put = opened(device).put
-        manifold, x, g, v = manifold.on(put), put(x), put(g), put(v)
+        manifold = manifold.on(put)
+        x = put(x)
+        g = put(g)
+        v = put(v)
     found = {
         name: times(lambda work=work: work(manifold, x, g), repeats, device)
         for name, work in DIRECTIONS.items()

@@ -54,11 +54,9 @@ NEAR = (0.25, 0.75, 1.25, 1.75)
 
 def base(given, method):
     """The method with the best pair, which is told."""
-    settings, iterations, device = (
-        given.settings,
-        given.iterations,
-        given.device,
-    )
+    settings = given.settings
+    iterations = given.iterations
+    device = given.device
     own = parallel(run, [Task(settings, method, TUNING_SEED, 0)], given.jobs)[0]
     pairs = list(
         product(
@@ -120,7 +118,8 @@ def main() -> None:
     spare.remove()
     upper, lower = figure.subfigures(2, 1, height_ratios=(2.2, 1))
     grid = upper.subplots(2, 2, width_ratios=(1, 1.5))
-    bests, tables = {}, {}
+    bests = {}
+    tables = {}
     for name, (left, right) in zip(METHODS, grid, strict=True):
         gaps = np.array(
             [
@@ -197,10 +196,8 @@ def main() -> None:
         )
     grid[0, 1].legend(ncols=2, loc="lower left")
 
-    landing, shown = (
-        next(iter(METHODS)),
-        [factor for factor in WIDE if factor != 1.0],
-    )
+    landing = next(iter(METHODS))
+    shown = [factor for factor in WIDE if factor != 1.0]
     bottom = lower.subplots(1, len(shown), sharey=True, sharex=True)
     for panel, step in zip(bottom, shown, strict=True):
         for place, penalty in enumerate(shown):

@@ -80,8 +80,11 @@ def steps(task):
     as a bound leaves the region.
     """
     prepared, problem = set_up_on(task)
-    manifold, states, rows = problem.constraint, prepared.states(), []
-    eps, first = task.method.eps, manifold.largest
+    manifold = problem.constraint
+    states = prepared.states()
+    rows = []
+    eps = task.method.eps
+    first = manifold.largest
     printed = first * eps + 2 * (1 + eps) * task.settings.condition
     for k in schedule(task.iterations, 80, None):
         state = next(state for state in states if state.k == k)

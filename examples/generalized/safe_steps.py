@@ -1,6 +1,6 @@
 """
-Safe steps on CCA
-=================
+How small are safe steps on CCA?
+================================
 
 Safe steps on CCA, beside Figure 9 of paper 003: the largest step that stays in
 the region, along two landing methods. ::
@@ -51,7 +51,9 @@ def main(path="safe_steps.png", iterations=2000):
     logarithmic(above, "", "step")
     logarithmic(below, "iteration", r"$\|X^\top B X - I\|_F$")
     for colour, direction in enumerate(("psi-b", "psi-br")):
-        bounds, wanted, infeasible = [], [], []
+        bounds = []
+        wanted = []
+        infeasible = []
         for state in do.iterate(
             problem, do.GeneralizedLanding(direction=direction), x0=x0
         ):

@@ -1,6 +1,6 @@
 """
-Sensitivity of landing and PLAM on CCA
-======================================
+How sensitive are landing and PLAM to their parameters?
+=======================================================
 
 How landing and PLAM on CCA depend on their two parameters (what figures 8 and
 10 of paper 003 ask on eigenvalue problems). ::
@@ -70,7 +70,8 @@ def main(path="sensitivity.png", seeds=3, passes=10):
         do.RGD(),
         iterations=0,
     ).problem
-    largest, norm = problem.constraint.largest, problem.lipschitz[0]
+    largest = problem.constraint.largest
+    norm = problem.lipschitz[0]
     figure, grid = panels(2, 3, (7.16, 4.6), sharey=True)
     grid[1][2].remove()
     axes = [*grid[0], *grid[1][:2]]

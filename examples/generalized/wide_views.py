@@ -1,6 +1,6 @@
 """
-Decentralized CCA of wide views
-===============================
+How do agents correlate wide views?
+===================================
 
 Canonical correlations of wide views where no agent sees the covariance: how
 many columns the agents' sketch should have. ::
@@ -41,16 +41,16 @@ VARIANTS = {
 
 
 def images(count: int) -> tuple[np.ndarray, np.ndarray]:
-    rng, digits = np.random.default_rng(0), load_digits()
+    rng = np.random.default_rng(0)
+    digits = load_digits()
     rows, columns = np.meshgrid(np.arange(SIDE), np.arange(SIDE), indexing="ij")
     made = np.empty((count, SIDE, SIDE), np.float32)
     for k in range(count):
-        angle, scale, shift = (
-            np.deg2rad(rng.normal(0, 12)),
-            1 + rng.normal(0, 0.1, 2),
-            rng.normal(0, 0.7, 2),
-        )
-        u, v = (rows - 13.5) / scale[0], (columns - 13.5) / scale[1]
+        angle = np.deg2rad(rng.normal(0, 12))
+        scale = 1 + rng.normal(0, 0.1, 2)
+        shift = rng.normal(0, 0.7, 2)
+        u = (rows - 13.5) / scale[0]
+        v = (columns - 13.5) / scale[1]
         bend = [
             gaussian_filter(rng.standard_normal((SIDE, SIDE)), 2.0) * 9.204
             for _ in range(2)

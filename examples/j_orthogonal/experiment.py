@@ -171,12 +171,10 @@ def followed(
         run.states(),
         None if options.iterations is None else options.iterations + 1,
     )
-    ending, spent, due, rows = (
-        getattr(run.algorithm, "ending", None),
-        0.0,
-        0,
-        list[Row](),
-    )
+    ending = getattr(run.algorithm, "ending", None)
+    spent = 0.0
+    due = 0
+    rows = list[Row]()
     with np.errstate(over="ignore", invalid="ignore"):
         while spent < options.seconds:
             begun = time.process_time()

@@ -41,12 +41,11 @@ FURTHEST, CLOSEST = 1e6, 1e-12
 
 def planned(settings: Any, options: Any) -> list[Task]:
     """The runs of a panel."""
-    metric, target = "error", CLOSEST
+    metric = "error"
+    target = CLOSEST
     if settings.form == "as-printed":
-        metric, target = (
-            "objective",
-            FURTHEST * start_value(settings, options.seed, options.start),
-        )
+        metric = "objective"
+        target = FURTHEST * start_value(settings, options.seed, options.start)
     return [
         Task(settings, options.seed, one, options, metric, target)
         for one in methods(settings.form, options.warm).values()

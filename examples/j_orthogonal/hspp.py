@@ -82,7 +82,8 @@ def printed_form(problem: Any, seeds: int) -> float:
     """How far (1/m^2) sum (T_ij - d(q_i, q_j))^2 with q_i = x^T phi(d_i) is
     from its value at x = I, at random x.
     """
-    q, signs = problem.manifold.points(problem.rows), problem.constraint.signs
+    q = problem.manifold.points(problem.rows)
+    signs = problem.constraint.signs
 
     def value(points: np.ndarray) -> float:
         sizes = problem.manifold.sizes(points)
@@ -137,7 +138,8 @@ def table(
     """Print and draw what every method reaches on one kind of distances,
     against gradients and against time.
     """
-    seconds, seed = options.seconds, options.seed
+    seconds = options.seconds
+    seed = options.seed
     problem = probe(settings, seed)
     begun = prepared(settings.problem(1, seed), CSDM, seed, options.start)
     start = float(problem.value(next(begun.states()).x)[0])
@@ -256,7 +258,8 @@ def main() -> None:
         f"five random x"
     )
     if given.table5:
-        given.kinds, given.positive = ["gaussian"], [50, 75, 85]
+        given.kinds = ["gaussian"]
+        given.positive = [50, 75, 85]
         for name, value in PUBLISHED.items():
             setattr(given, name, value)
     columns = [

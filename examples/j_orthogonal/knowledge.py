@@ -1,6 +1,6 @@
 """
-Knowledge graphs of real size
-=============================
+How do I embed a knowledge graph of real size?
+==============================================
 
 UltraE, ComplEx and DistMult trained by mini-batches on graphs of real size, by
 the same loop. ::
@@ -180,10 +180,8 @@ def _signed_scores(
 ) -> None:
     inverse = -ONE / scale
     for start in range(0, len(products), len(w)):
-        x, slope = (
-            products[start : start + len(w)],
-            slopes[start : start + len(w)],
-        )
+        x = products[start : start + len(w)]
+        slope = slopes[start : start + len(w)]
         for i in range(len(x)):
             u = x[i] * inverse
             w[i] = u + sqrt(max(u * u - ONE, ZERO))
@@ -340,7 +338,8 @@ class ComplEx(DistMult):
     """
 
     def queries(self, e: Any, r: Any, transposed: bool) -> tuple[Any, Back]:
-        own, point = as_complex(self.relations)[r], as_complex(e)
+        own = as_complex(self.relations)[r]
+        point = as_complex(e)
         own = own.conj() if transposed else own
 
         def back(g: Any) -> Any:
@@ -381,7 +380,8 @@ class UltraE:
     def __init__(
         self, rng: Any, n_entities: int, n_relations: int, n: int, given: Any
     ) -> None:
-        self.p, self.score = 2 * (n // 4), given.score
+        self.p = 2 * (n // 4)
+        self.score = given.score
         each = JOrthogonal(self.p, n - self.p)
         self.signs = each.signs.astype(np.float32)
         self.manifold = Ultrahyperbolic(each.signs, 1.0)
@@ -390,10 +390,8 @@ class UltraE:
             if given.start == "pole"
             else rng.standard_normal((n_entities, n))
         )
-        self.entities, self.biases = (
-            start.astype(np.float32),
-            np.zeros(n_entities, dtype=np.float32),
-        )
+        self.entities = start.astype(np.float32)
+        self.biases = np.zeros(n_entities, dtype=np.float32)
 
         def angles() -> Any:
             return turns(rng, given.turned, n_relations, n // 2, given.inverse)
@@ -406,7 +404,8 @@ class UltraE:
         self.begin, self.move = self.relations.begin, self.relations.move
 
     def points(self, y: Any) -> tuple[Any, Back]:
-        plus, minus = y[:, : self.p], y[:, self.p :]
+        plus = y[:, : self.p]
+        minus = y[:, self.p :]
         s, t = (
             np.einsum("ij,ij->i", part, part)[:, None] for part in (plus, minus)
         )
@@ -414,9 +413,9 @@ class UltraE:
         ratio = np.sqrt(s / t)
 
         def back(g: Any) -> Any:
-            out, along = (
-                np.empty_like(g),
-                ratio * np.einsum("ij,ij->i", g[:, self.p :], minus)[:, None],
+            out = np.empty_like(g)
+            along = (
+                ratio * np.einsum("ij,ij->i", g[:, self.p :], minus)[:, None]
             )
             np.add(g[:, : self.p], along / s * plus, out=out[:, : self.p])
             np.subtract(
@@ -478,10 +477,12 @@ class Angles:
     """
 
     def __init__(self, phi: Any, theta: Any, p: int) -> None:
-        self.p, self.angles = (
-            p,
-            {"phi": phi, "mu": np.zeros((len(phi), p)), "theta": theta},
-        )
+        self.p = p
+        self.angles = {
+            "phi": phi,
+            "mu": np.zeros((len(phi), p)),
+            "theta": theta,
+        }
         self.slopes = {
             name: np.zeros_like(x) for name, x in self.angles.items()
         }
@@ -494,7 +495,8 @@ class Angles:
         """R_r v, or R_r^T v, for each row v and its relation r; and the map
         from slopes in them to slopes in v.
         """
-        p, kind = self.p, np.result_type(v, 1j)
+        p = self.p
+        kind = np.result_type(v, 1j)
         names, sign = (
             (("theta", "phi"), -1.0) if transposed else (("phi", "theta"), 1.0)
         )
@@ -507,7 +509,9 @@ class Angles:
         )
 
         def boosted(x: Any) -> Any:
-            out, one, other = x.copy(), x[:, :p], x[:, p : 2 * p]
+            out = x.copy()
+            one = x[:, :p]
+            other = x[:, p : 2 * p]
             out[:, :p], out[:, p : 2 * p] = (
                 cosh * one + sinh * other,
                 sinh * one + cosh * other,
@@ -551,17 +555,13 @@ class Matrices:
     def __init__(
         self, rng: Any, angles: Any, each: JOrthogonal, kind: str, turn: float
     ) -> None:
-        self.rng, self.each, self.kind, self.turn, n = (
-            rng,
-            each,
-            kind,
-            turn,
-            len(each.signs),
-        )
-        self.x, one = (
-            np.tile(np.eye(n), (len(angles), 1, 1)),
-            np.arange(0, n - 1, 2),
-        )
+        self.rng = rng
+        self.each = each
+        self.kind = kind
+        self.turn = turn
+        n = len(each.signs)
+        self.x = np.tile(np.eye(n), (len(angles), 1, 1))
+        one = np.arange(0, n - 1, 2)
         self.x[:, one, one] = self.x[:, one + 1, one + 1] = np.cos(angles)
         self.x[:, one + 1, one] = np.sin(angles)
         self.x[:, one, one + 1] = -np.sin(angles)
@@ -574,7 +574,8 @@ class Matrices:
         """As `Angles.turned`."""
         bounds = [*starts_of(r).tolist(), len(r)]
         runs = [(int(r[a]), slice(a, b)) for a, b in pairwise(bounds)]
-        matrices, out = self.x.astype(v.dtype), np.empty_like(v)
+        matrices = self.x.astype(v.dtype)
+        out = np.empty_like(v)
         for relation, run in runs:
             out[run] = v[run] @ (
                 matrices[relation] if transposed else matrices[relation].T
@@ -595,7 +596,8 @@ class Matrices:
 
     def move(self, adam: Adam, rate: float) -> None:
         if self.kind == "cayley":
-            J, x = self.each.signs, self.x
+            J = self.each.signs
+            x = self.x
             w = self.slopes @ x.swapaxes(-1, -2) * J
             a = -0.2 * rate * adam.step("w", w, w - w.swapaxes(-1, -2))
             self.x = self.each.retract(x, a @ (J[:, None] * x))
@@ -611,7 +613,8 @@ class Matrices:
             self.x.shape,
             self.each.signs,
         )
-        x, g = self.x.reshape(-1, n), self.slopes.reshape(-1, n)
+        x = self.x.reshape(-1, n)
+        g = self.slopes.reshape(-1, n)
         w = self.slopes @ self.x.swapaxes(-1, -2) * J
         level = (
             np.sqrt(np.mean((w - w.swapaxes(-1, -2)) ** 2))
@@ -628,10 +631,8 @@ class Matrices:
                 np.ascontiguousarray(order[:, i : n - n % 2 : 2]).reshape(-1)
                 for i in (0, 1)
             )
-            t, own = (
-                kernels.blocks(g + level * (x - start), x, first, second),
-                kernels.blocks(x, x, first, second),
-            )
+            t = kernels.blocks(g + level * (x - start), x, first, second)
+            own = kernels.blocks(x, x, first, second)
             curvature = isotropic(
                 level
                 * largest_eigenvalue(own[:, 0, 0], own[:, 0, 1], own[:, 1, 1])
@@ -651,13 +652,11 @@ class Training:
     def __init__(
         self, graph: KnowledgeGraph, model: Any, given: Any, rng: Any
     ) -> None:
-        self.graph, self.model, self.given, self.rng, self.adam = (
-            graph,
-            model,
-            given,
-            rng,
-            Adam(),
-        )
+        self.graph = graph
+        self.model = model
+        self.given = given
+        self.rng = rng
+        self.adam = Adam()
         self.adagrad = Adagrad()
         self.known = {
             side: Completions(graph.train, side, graph.n_entities)
@@ -707,37 +706,38 @@ class Training:
         """Move by a batch, sorted by relation, at a share of the rates; its
         mean loss.
         """
-        model, given, size, rows = (
-            self.model,
-            self.given,
-            len(triples),
-            np.arange(self.graph.n_entities),
-        )
+        model = self.model
+        given = self.given
+        size = len(triples)
+        rows = np.arange(self.graph.n_entities)
         if given.shared:
             drawn = self.rng.integers(self.graph.n_entities, size=given.shared)
             rows = np.unique(
                 np.concatenate((triples[:, 0], triples[:, 2], drawn))
             )
             self.place[rows] = np.arange(len(rows))
-        y, bias = model.entities[rows], model.biases[rows]
+        y = model.entities[rows]
+        bias = model.biases[rows]
         e, to_entities = model.points(y)
         model.begin()
         queries: list[Any] = []
-        backs, mine, answers, known = [], [], [], []
+        backs = []
+        mine = []
+        answers = []
+        known = []
         for own, r, answer, side, transposed in self.sides(triples):
             at = self.place[own]
             query, back = model.queries(e[at], r, transposed)
             line, other = self.known[side].entries(triples)
-            line, other = line + len(queries) * size, self.place[other]
+            line = line + len(queries) * size
+            other = self.place[other]
             queries.append(query)
             backs.append(back)
             mine.append(at)
             answers.append(self.place[answer])
             known.append((line[other >= 0], other[other >= 0]))
-        q, right = (
-            np.concatenate(queries),
-            (np.arange(2 * size), np.concatenate(answers)),
-        )
+        q = np.concatenate(queries)
+        right = (np.arange(2 * size), np.concatenate(answers))
         z, steepness = self.scratch(len(q), len(e), e.dtype)
         steep = model.scores(np.matmul(q, e.T, out=z), steepness)
         z += bias
@@ -767,7 +767,8 @@ class Training:
             np.add.at(slopes, np.concatenate(mine), z.sum(-1))
         if steep:
             z *= steepness
-        pull, back_to = z.T @ q, z @ e
+        pull = z.T @ q
+        back_to = z @ e
         for at, back, g in zip(mine, backs, np.split(back_to, 2), strict=True):
             np.add.at(pull, at, back(g))
         self.adam.k += 1
@@ -792,10 +793,14 @@ class Training:
         """Train for the epochs, or for the seconds, that are given, a batch at
         a time.
         """
-        train, number, told, size = self.graph.train, 0, 0.0, self.size
+        train = self.graph.train
+        number = 0
+        told = 0.0
+        size = self.size
         steps = -(-len(train) // size)
         while self.done < 1.0:
-            losses, order = [], self.rng.permutation(len(train))
+            losses = []
+            order = self.rng.permutation(len(train))
             for start in range(0, len(train), size):
                 begun = time.process_time()
                 rows = order[start : start + size]
@@ -828,11 +833,9 @@ class Training:
         """The filtered ranks of the answers of both queries of triples, by
         blocks.
         """
-        found, e, size = (
-            [],
-            self.model.points(self.model.entities)[0],
-            max(1, SCORES // self.graph.n_entities),
-        )
+        found = []
+        e = self.model.points(self.model.entities)[0]
+        size = max(1, SCORES // self.graph.n_entities)
         triples = triples[np.argsort(triples[:, 1], kind="stable")]
         for start in range(0, len(triples), size):
             piece = triples[start : start + size]
@@ -855,10 +858,8 @@ def hierarchy(rng: Any, entities: int) -> Any:
     the ancestors at depth 2 of a tenth of the entities; siblings, both ways,
     are of a tenth of them.
     """
-    parent, depth = (
-        np.zeros(entities, dtype=np.int64),
-        np.zeros(entities, dtype=np.int64),
-    )
+    parent = np.zeros(entities, dtype=np.int64)
+    depth = np.zeros(entities, dtype=np.int64)
     domain = np.arange(entities)
     for i in range(1, entities):
         j = int(rng.integers(i))
@@ -890,10 +891,8 @@ def hierarchy(rng: Any, entities: int) -> Any:
 def graph_of(given: Any, rng: Any) -> KnowledgeGraph:
     """The graph of a file or folder, or a generated one."""
     if given.data in ("hierarchy", "planted"):
-        n, relations = (
-            given.entities or (300 if given.data == "planted" else 800),
-            4,
-        )
+        n = given.entities or (300 if given.data == "planted" else 800)
+        relations = 4
         drawn = (
             planted(
                 rng, JOrthogonal(*PLANTED), n, relations, TAILS * relations * n

@@ -132,12 +132,11 @@ def path(
 ) -> list[Row]:
     """The rows of a method, one for each mark."""
     mover = (Turns if name == "CSDM" else Pairs)(problem, name, step, seed)
-    total, rng, rows = (
-        len(problem.graph.train),
-        np.random.default_rng(seed),
-        list[Row](),
-    )
-    seconds, order = 0.0, np.empty(0, dtype=np.int64)
+    total = len(problem.graph.train)
+    rng = np.random.default_rng(seed)
+    rows = list[Row]()
+    seconds = 0.0
+    order = np.empty(0, dtype=np.int64)
     while True:
         if mover.samples >= marks[len(rows)] * total:
             x = mover.state.x
@@ -157,7 +156,8 @@ def path(
                 return rows
         if len(order) < BATCH:
             order = rng.permutation(total)
-        batch, order = order[None, :BATCH], order[BATCH:]
+        batch = order[None, :BATCH]
+        order = order[BATCH:]
         begun = time.process_time()
         mover.move(problem.gradient_on(mover.state.x, batch))
         mover.samples += BATCH
@@ -170,11 +170,9 @@ class Turns:
     def __init__(
         self, problem: UltraE, name: str, step: float, seed: int
     ) -> None:
-        self.method, self.constraint, self.samples = (
-            CSDM(step_size=step, learning_rate=RATE),
-            problem.constraint,
-            0,
-        )
+        self.method = CSDM(step_size=step, learning_rate=RATE)
+        self.constraint = problem.constraint
+        self.samples = 0
         self.state: Any = self.method.init(
             problem, None, None, problem.start(seed)[None]
         )
@@ -193,17 +191,13 @@ class Pairs:
     def __init__(
         self, problem: UltraE, name: str, step: float, seed: int
     ) -> None:
-        self.problem, self.reduced, self.step, self.rms, self.samples = (
-            problem,
-            name == "VR-J-JOBCD",
-            step,
-            0.0,
-            0,
-        )
-        self.streams, self.rng = (
-            CounterStreams(seed, slice(0, 1)),
-            np.random.default_rng([seed, 1]),
-        )
+        self.problem = problem
+        self.reduced = name == "VR-J-JOBCD"
+        self.step = step
+        self.rms = 0.0
+        self.samples = 0
+        self.streams = CounterStreams(seed, slice(0, 1))
+        self.rng = np.random.default_rng([seed, 1])
         x = problem.start(seed)[None]
         self.state: Any = jobcd.begin(1.0, problem, self.streams, x)
         self.estimate = self._afresh(x) if self.reduced else x
@@ -216,7 +210,9 @@ class Pairs:
         """Move relations along the estimate or the gradient, entities and
         biases along a mini-batch's gradient.
         """
-        problem, k, before = self.problem, self.state.k, self.state.x.copy()
+        problem = self.problem
+        k = self.state.k
+        before = self.state.x.copy()
         along = self.estimate if self.reduced else gradient
         slopes, relations = (
             problem.unpack(part)["relations"][0] for part in (along, before)
@@ -274,10 +270,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--epochs", type=int)
     given = parser.parse_args()
-    seeds, epochs = (
-        given.seeds or (10 if given.full else 2),
-        given.epochs or (12 if given.full else 6),
-    )
+    seeds = given.seeds or (10 if given.full else 2)
+    epochs = given.epochs or (12 if given.full else 6)
     all_steps = TRIED if given.tried else BEST
     marks = [mark for mark in MARKS if mark <= epochs]
     figure, grid = panels(4, 2, (7.16, 8.4))
@@ -306,7 +300,8 @@ def main() -> None:
                     (title, name, step, *(f"{number:.4g}" for number in line))
                     for line in middle
                 ]
-                best, when = chosen(rows), np.median(chosen(rows, 0))
+                best = chosen(rows)
+                when = np.median(chosen(rows, 0))
                 print(
                     f"{name:20s}{step:10g} "
                     + "".join(f"{line[4]:7.3f}" for line in middle)

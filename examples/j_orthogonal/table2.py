@@ -99,7 +99,8 @@ def planned(data: str, positive: int | None, options: Any) -> Table:
 def show(table: Table, found: Iterator[Any], options: Any) -> None:
     """Print a table as its runs end."""
     data, positive, starts, targets, _ = table
-    printed, start = options.form == "as-printed", statistics.median(starts)
+    printed = options.form == "as-printed"
+    start = statistics.median(starts)
     names = (
         [f"to {start * factor / 2:.3g}" for factor in FACTORS]
         if printed

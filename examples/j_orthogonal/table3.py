@@ -74,7 +74,8 @@ def ends(runs: Runs) -> list[tuple[float, float]] | None:
     seed; None if one diverged.
     """
     data, form, method, iterations, seeds = runs
-    settings, found = settings_of(data, form, None, 0.0), []
+    settings = settings_of(data, form, None, 0.0)
+    found = []
     for seed in range(seeds):
         with (
             np.errstate(over="ignore", invalid="ignore"),

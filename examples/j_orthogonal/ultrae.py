@@ -106,7 +106,8 @@ def stand_in(size: tuple[int, int, int, int], seed: int) -> KnowledgeGraph:
     and few relations are in many triples (Zipf).
     """
     train, test, entities, relations = size
-    rng, triples = np.random.default_rng(seed), set[tuple[int, int, int]]()
+    rng = np.random.default_rng(seed)
+    triples = set[tuple[int, int, int]]()
     popular, frequent = (
         1.0 / np.arange(1, count + 1) for count in (entities, relations)
     )
@@ -128,10 +129,8 @@ def core(triples: Any, entities: int) -> Any:
     """
     places = triples[:, [0, 2]].ravel()
     degree = np.bincount(places).astype(float)
-    order, ends = (
-        np.argsort(places, kind="stable") // 2,
-        np.concatenate(([0], np.cumsum(degree.astype(int)))),
-    )
+    order = np.argsort(places, kind="stable") // 2
+    ends = np.concatenate(([0], np.cumsum(degree.astype(int))))
     kept = np.ones(len(triples), dtype=bool)
     number = np.count_nonzero(degree)
     degree[degree == 0.0] = np.inf
@@ -177,12 +176,10 @@ def followed(
     epochs.
     """
     run = set_up(problem, method, seed=seed, comm="serial")
-    total, spent, rows, states = (
-        int(problem.n_samples[0]),
-        0.0,
-        [],
-        run.states(),
-    )
+    total = int(problem.n_samples[0])
+    spent = 0.0
+    rows = []
+    states = run.states()
     while len(rows) < len(marks):
         begun = time.process_time()
         state = next(states)
@@ -192,10 +189,8 @@ def followed(
             epochs = state.samples / total
         while len(rows) < len(marks) and epochs >= marks[len(rows)]:
             reached = problem.evaluate(state.x[0])
-            loss, off = (
-                problem.value(state.x)[0],
-                problem.constraint.feasibility(state.x)[0],
-            )
+            loss = problem.value(state.x)[0]
+            off = problem.constraint.feasibility(state.x)[0]
             rows.append((epochs, spent, loss, *reached, off))
     return np.array(rows)
 
@@ -231,11 +226,9 @@ def table(
         ]
         found[name] = np.array(runs)
         ends = found[name][:, -1]
-        middle, low, high = (
-            np.median(ends, axis=0),
-            ends.min(axis=0),
-            ends.max(axis=0),
-        )
+        middle = np.median(ends, axis=0)
+        low = ends.min(axis=0)
+        high = ends.max(axis=0)
         loss = f"{np.median(found[name][:, 0, 2]):.0f} -> {middle[2]:.3g}"
         mrr = f"{middle[3]:.3f} ({low[3]:.3f} to {high[3]:.3f})"
         hits = ", ".join(f"{one:.2f}" for one in middle[4:7])
@@ -298,10 +291,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, help="by default 1, in full 5")
     parser.add_argument("--epochs", type=int, help="by default 60, in full 600")
     given = parser.parse_args()
-    seeds, epochs = (
-        given.seeds or (5 if given.full else 1),
-        given.epochs or (600 if given.full else 60),
-    )
+    seeds = given.seeds or (5 if given.full else 1)
+    epochs = given.epochs or (600 if given.full else 60)
     if given.data is not None:
         graphs = {given.data: [cut(given, seed) for seed in range(seeds)]}
     else:

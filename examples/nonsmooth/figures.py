@@ -122,7 +122,9 @@ def curve(task):
         comm="serial",
     )
     due = {0, *np.unique(np.geomspace(1, iterations, 120).round().astype(int))}
-    rows, seconds, states = [], 0.0, run.states()
+    rows = []
+    seconds = 0.0
+    states = run.states()
     for k in range(iterations + 1):
         mark = time.process_time()
         state = next(states)

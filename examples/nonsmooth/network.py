@@ -1,6 +1,6 @@
 """
-Nonsmooth problems over networks
-================================
+How does a network solve nonsmooth problems?
+============================================
 
 Robust subspaces and dictionaries over networks: DRSM with ten agents on a ring,
 a random graph and a complete graph. ::
@@ -89,17 +89,16 @@ def curve(task):
     problem, steps, graph, seed, share = task
     settings, methods = PROBLEMS[problem]
     method, iterations = methods[steps]
-    W, last = GRAPHS[graph](seed), max(20, round(iterations * share))
-    run, rows = (
-        set_up(
-            settings.problem(AGENTS, seed),
-            method(W),
-            W,
-            seed=seed,
-            comm="serial",
-        ),
-        [],
+    W = GRAPHS[graph](seed)
+    last = max(20, round(iterations * share))
+    run = set_up(
+        settings.problem(AGENTS, seed),
+        method(W),
+        W,
+        seed=seed,
+        comm="serial",
     )
+    rows = []
     for state in islice(run.states(), last + 1):
         if state.k % 5 == 0 or state.k == last:
             rows.append((state.k, max(map(run.problem.error, state.x))))
@@ -131,10 +130,8 @@ def main():
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         found = dict(zip(tasks, pool.map(curve, tasks), strict=True))
     figure, axes = panels(1, len(PROBLEMS), (7.16, 3.2), sharey=True)
-    shown, curves = (
-        dict(zip(PROBLEMS, axes[0], strict=True)),
-        dict.fromkeys(PROBLEMS, 0),
-    )
+    shown = dict(zip(PROBLEMS, axes[0], strict=True))
+    curves = dict.fromkeys(PROBLEMS, 0)
     for problem, steps, graph in rows:
         runs = np.array(
             [
@@ -142,11 +139,10 @@ def main():
                 for seed in range(seeds)
             ]
         )
-        k, errors = runs[0, 0], np.maximum(runs[:, 1], 1e-16)
-        final, above = (
-            errors[:, -1],
-            [int(k[error > 1.0].max(initial=0.0)) for error in errors],
-        )
+        k = runs[0, 0]
+        errors = np.maximum(runs[:, 1], 1e-16)
+        final = errors[:, -1]
+        above = [int(k[error > 1.0].max(initial=0.0)) for error in errors]
         print(
             f"{problem}, {graph}, steps {steps}: error {np.median(final):.1e} "
             f"({final.min():.1e} to {final.max():.1e}) after "

@@ -1,6 +1,6 @@
 """
-Outliers among handwritten digits
-=================================
+How are outliers among handwritten digits found?
+================================================
 
 Outliers among handwritten digits: images of one digit, and among them images of
 the others, unlabelled. ::

@@ -1,6 +1,6 @@
 """
-Your own data: components of four sites
-=======================================
+Your own data: what are the components of four sites?
+=====================================================
 
 Four laboratories have analysed wines. They want the principal components of
 all wines, as if all rows were in one table, but no row may leave its

@@ -1,6 +1,6 @@
 """
-Your own objective: independent sources, in JAX
-===============================================
+Your own objective: how do I find independent sources, in JAX?
+==============================================================
 
 Six microphones hear six talkers at once. Each of five rooms has a recording of
 its own, and the mixture is the same in all rooms. Which linear combinations of

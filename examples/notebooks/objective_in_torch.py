@@ -1,6 +1,6 @@
 """
-Your own objective: an orthogonal layer, in PyTorch
-===================================================
+Your own objective: how do I train an orthogonal layer, in PyTorch?
+===================================================================
 
 A recurrent network forgets less if the matrix between two of its steps is
 orthogonal. Five agents train such a matrix together; each has sequences that

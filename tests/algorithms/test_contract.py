@@ -901,7 +901,7 @@ def test_a_setting_that_cannot_be_is_refused_by_its_name(method: Method) -> None
         (partial(do.UMCM, optimizer="adagrad", step_size="bb"), "Adagrad has a rate"),
         (
             partial(do.CDADT, preconditioner="diagonal", sketch_columns=3),
-            "sketch_columns are those of preconditioner",
+            "sketch_columns needs preconditioner",
         ),
         (
             partial(do.JJOBCD, rounds=2, varsigma=3.0),

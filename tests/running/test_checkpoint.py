@@ -431,7 +431,7 @@ def test_another_run_is_refused_with_the_difference(
     run(tmp_path)
     with pytest.raises(CheckpointError) as caught:
         run(resume=tmp_path, **other)
-    assert f"{tmp_path / '000000060'} is of another run: {difference}" in str(caught.value)
+    assert f"{tmp_path / '000000060'} belongs to another run: {difference}" in str(caught.value)
 
 
 def test_fewer_iterations_and_other_metrics_are_refused(tmp_path: Path) -> None:

@@ -34,7 +34,8 @@ def directed_ring(n: int, chords: int = 0, seed: int = 0) -> nx.DiGraph[int]:
     Raises ValueError if there are fewer such pairs than chords.
     """
     n = _count("directed_ring", n, 1)
-    chords, others = at_least(0, chords, "directed_ring: the number of chords"), max(n - 2, 0)
+    chords = at_least(0, chords, "directed_ring: the number of chords")
+    others = max(n - 2, 0)
     if chords > n * others:
         raise ValueError(
             f"directed_ring(n={n}) has room for {n * others} chords besides its cycle, got {chords}"
@@ -68,11 +69,13 @@ def random_k_out(n: int, k: int = 2, seed: int = 0) -> nx.DiGraph[int]:
 
     Raises ValueError if ``k`` is not in 1..n - 1, or none of 100 draws is strongly connected.
     """
-    n, k = _count("random_k_out", n, 2), at_least(1, k, "random_k_out: k")
+    n = _count("random_k_out", n, 2)
+    k = at_least(1, k, "random_k_out: k")
     if k >= n:
         raise ValueError(f"random_k_out: k must be below the number of agents, got n={n}, k={k}")
     _check_edges("random_k_out", n * k)
-    rng, tails = np.random.default_rng(seed), np.repeat(np.arange(n), k)
+    rng = np.random.default_rng(seed)
+    tails = np.repeat(np.arange(n), k)
     for _ in range(_TRIES):
         others = np.concatenate([rng.choice(n - 1, k, replace=False) for _ in range(n)])
         graph = _digraph(n, tails, others + (others >= tails))

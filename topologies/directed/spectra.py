@@ -64,7 +64,8 @@ def directed_spectrum(M: WeightsLike) -> DirectedSpectrum:
 
     Raises the errors of `perron_vector`, and ValueError for more than 1500 agents.
     """
-    B, v = pushing(M), perron_vector(M)
+    B = pushing(M)
+    v = perron_vector(M)
     n = len(v)
     if n == 1:
         return DirectedSpectrum(1, 0.0, 0.0, v, np.zeros(1, dtype=np.complex128))
@@ -106,7 +107,8 @@ class PushPullSpectrum(NamedTuple):
 def push_pull_spectrum(weights: DirectedWeights) -> PushPullSpectrum:
     """The facts on both matrices of a directed network. Raises the errors of
     `directed_spectrum`."""
-    A, B = directed_spectrum(weights.A), directed_spectrum(weights.B)
+    A = directed_spectrum(weights.A)
+    B = directed_spectrum(weights.B)
     values = np.concatenate([A.eigenvalues, B.eigenvalues])
     gain = A.n * float(A.perron @ B.perron)
     return PushPullSpectrum(max(A.sigma, B.sigma), gain, *limits(values))
@@ -123,7 +125,8 @@ def _limit(w: Vector, late: Vector) -> float:
     low, high = 0.0, 2.0
     while high - low > 1e-6 * high:
         c = 0.5 * (low + high)
-        trace, determinant = 2 * w - c * late, w * w - c * late
+        trace = 2 * w - c * late
+        determinant = w * w - c * late
         root = np.sqrt(trace * trace - 4 * determinant)
         stable = np.all(np.maximum(np.abs(trace + root), np.abs(trace - root)) < 2)
         low, high = (c, high) if stable else (low, c)

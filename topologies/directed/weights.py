@@ -145,10 +145,13 @@ def check_column_stochastic(B: WeightsLike) -> Weights:
 def _checked(matrix: Weights, name: str, line: str) -> Weights:
     """The canonical form of a row-stochastic matrix; messages call it ``name``, and its rows
     ``line``."""
-    entries, other = matrix.tocoo(), "column"
+    entries = matrix.tocoo()
+    other = "column"
     edges = matrix.T.tocsr()
     if line == "column":
-        entries, edges, other = edges.tocoo(), matrix, "row"
+        entries = edges.tocoo()
+        edges = matrix
+        other = "row"
     negative = np.flatnonzero(entries.data < 0)
     if negative.size:
         i, j, entry = entry_at(entries, negative)

@@ -65,7 +65,8 @@ class Edges(NamedTuple):
 def simplified(n: int, tails: Agents, heads: Agents) -> Edges:
     """The simple graph of a multigraph: self-loops dropped, parallel edges merged, each edge from
     its smaller agent."""
-    smaller, larger = np.minimum(tails, heads), np.maximum(tails, heads)
+    smaller = np.minimum(tails, heads)
+    larger = np.maximum(tails, heads)
     keys = np.unique((smaller * n + larger)[smaller != larger])
     return Edges(n, keys // n, keys % n)
 

@@ -99,7 +99,8 @@ def hypercube(n: int) -> Edges:
             f"hypercube: the number of agents must be a power of 2, got {n}; the nearest: {2**d} "
             f"and {2 ** (d + 1)}"
         )
-    agents, bits = np.arange(n), 1 << np.arange(d)
+    agents = np.arange(n)
+    bits = 1 << np.arange(d)
     tails, digits = np.nonzero((agents[:, None] & bits) == 0)
     return Edges(n, tails, tails | bits[digits])
 
@@ -131,7 +132,8 @@ def exponential(n: int) -> Edges:
 
 def _by_offsets(name: str, n: int, offsets: list[int]) -> Edges:
     check_edges(name, n * len(offsets))
-    agents, steps = np.arange(n), np.array(offsets, dtype=np.int64)
+    agents = np.arange(n)
+    steps = np.array(offsets, dtype=np.int64)
     return simplified(n, np.tile(agents, len(steps)), ((agents + steps[:, None]) % n).ravel())
 
 
@@ -200,7 +202,8 @@ def margulis(n: int) -> Edges:
             f"{(m + 1) ** 2}"
         )
     agents = np.arange(n)
-    x, y = agents // m, agents % m
+    x = agents // m
+    y = agents % m
     right = [(x + 2 * y + c) % m * m + y for c in (0, 1)]
     up = [x * m + (y + 2 * x + c) % m for c in (0, 1)]
     return simplified(n, np.tile(agents, 4), np.concatenate([*right, *up]))

@@ -25,7 +25,8 @@ def erdos_renyi(n: int, p: float = 0.3, seed: int = 0) -> Edges:
 
     Raises ValueError if ``p`` is outside [0, 1], or none of 100 draws is connected.
     """
-    n, p = count("erdos_renyi", n), _probability("erdos_renyi", p)
+    n = count("erdos_renyi", n)
+    p = _probability("erdos_renyi", p)
     check_edges("erdos_renyi", p * n * (n - 1) / 2)
     threshold = min(1.0, math.log(n) / n)
     what = f"erdos_renyi(n={n}, p={p}, seed={seed})"
@@ -44,7 +45,8 @@ def random_regular(n: int, degree: int = 4, seed: int = 0) -> Edges:
     Raises ValueError if n * degree is odd, degree is not in 1..n - 1, or none of 100 draws is
     connected.
     """
-    n, degree = count("random_regular", n), at_least(1, degree, "random_regular: the degree")
+    n = count("random_regular", n)
+    degree = at_least(1, degree, "random_regular: the degree")
     if degree >= n or n * degree % 2:
         raise ValueError(
             f"random_regular: degree must be below n, and n * degree even, got n={n}, "
@@ -85,7 +87,8 @@ def watts_strogatz(n: int, k: int = 4, p: float = 0.1, seed: int = 0) -> Edges:
     Raises ValueError if ``k`` is odd or not in 2..n - 1, ``p`` is outside [0, 1], or none of 100
     draws is connected.
     """
-    n, k = count("watts_strogatz", n), at_least(2, k, "watts_strogatz: k")
+    n = count("watts_strogatz", n)
+    k = at_least(2, k, "watts_strogatz: k")
     p = _probability("watts_strogatz", p)
     if k % 2 or k >= n:
         raise ValueError(f"watts_strogatz: k must be even and below n, got k={k}, n={n}")
@@ -104,7 +107,8 @@ def barabasi_albert(n: int, m: int = 2, seed: int = 0) -> Edges:
 
     Raises ValueError if ``m`` is not in 1..n - 1.
     """
-    n, m = count("barabasi_albert", n), at_least(1, m, "barabasi_albert: m")
+    n = count("barabasi_albert", n)
+    m = at_least(1, m, "barabasi_albert: m")
     if m >= n:
         raise ValueError(f"barabasi_albert: m must be below n, got m={m}, n={n}")
     check_edges("barabasi_albert", n * m)
@@ -134,7 +138,8 @@ def _regular(n: int, degree: int, rng: np.random.Generator) -> Edges:
         tails, heads = np.nonzero(present)
         return Edges(n, tails, heads)
     stubs = rng.permutation(np.repeat(np.arange(n), degree))
-    tails, heads = stubs[0::2], stubs[1::2]
+    tails = stubs[0::2]
+    heads = stubs[1::2]
     for _ in range(_REPAIRS):
         keys = np.minimum(tails, heads) * n + np.maximum(tails, heads)
         _, first = np.unique(keys, return_index=True)

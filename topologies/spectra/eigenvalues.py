@@ -106,10 +106,12 @@ def spectrum(W: WeightsLike) -> MixingSpectrum:
     if n <= _DENSE:
         values = eigenvalues(matrix)
         others = np.delete(values, np.argmin(np.abs(values - 1)))
-        upper_gap, lambda_min = 1 - float(others[0]), float(others[-1])
+        upper_gap = 1 - float(others[0])
+        lambda_min = float(others[-1])
     else:
         depth = distances(matrix, 0)
-        upper_gap, lambda_min = _upper_gap(matrix, depth), _smallest(matrix, depth)
+        upper_gap = _upper_gap(matrix, depth)
+        lambda_min = _smallest(matrix, depth)
     lambda_2 = 1 - upper_gap
     lambda_min = min(lambda_min, lambda_2)
     gap = min(upper_gap, 1 + lambda_min)
@@ -203,7 +205,8 @@ def _smallest_by_multigrid(W: Weights, depth: Depths) -> float | None:
 def _is_thin(depth: Depths) -> bool:
     """True if no breadth-first level is wide, so that factors of W have at most about n * width
     entries."""
-    n, width = len(depth), int(np.bincount(depth[np.isfinite(depth)].astype(np.int64)).max())
+    n = len(depth)
+    width = int(np.bincount(depth[np.isfinite(depth)].astype(np.int64)).max())
     return width <= _THIN * math.sqrt(n) and n * width <= _FACTORED
 
 

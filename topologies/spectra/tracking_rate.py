@@ -173,7 +173,8 @@ class Recursion:
         else:
             base, slope = iteration_pencil(dense(matrix), hessians, order)
             basis = conserved_complement(hessians)
-            self._base, self._slope = basis.T @ base @ basis, basis.T @ slope @ basis
+            self._base = basis.T @ base @ basis
+            self._slope = basis.T @ slope @ basis
 
     def rate(self, step: float) -> float:
         """The rate with this step."""
@@ -187,11 +188,13 @@ class Recursion:
         """Prepare a 2 x 2 block for each eigenvalue w of W other than the constant vector's, whose
         rate is |1 - a c|."""
         w = np.linalg.eigvalsh(_off_mean(W))
-        one, zero = np.ones_like(w), np.zeros_like(w)
+        one = np.ones_like(w)
+        zero = np.zeros_like(w)
         late = one if order == COMBINE else w
         base = np.array([[w, zero], [curvature * late * (w - 1), w]])
         slope = np.array([[zero, late], [zero, curvature * late * late]])
-        self._base, self._slope = np.moveaxis(base, -1, 0), np.moveaxis(slope, -1, 0)
+        self._base = np.moveaxis(base, -1, 0)
+        self._slope = np.moveaxis(slope, -1, 0)
         self._mean_curvature = curvature
 
 
@@ -200,7 +203,8 @@ def iteration_pencil(W: Matrix, hessians: Matrix, order: Order) -> tuple[Matrix,
     n, d, _ = hessians.shape
     mix = np.kron(W, np.eye(d))
     size = len(mix)
-    identity, nothing = np.eye(size), np.zeros((size, size))
+    identity = np.eye(size)
+    nothing = np.zeros((size, size))
     H = (np.eye(n)[:, None, :, None] * hessians[:, :, None, :]).reshape(size, size)
     if order == COMBINE:
         base = np.block([[mix, nothing], [H @ (mix - identity), mix]])
@@ -214,7 +218,8 @@ def push_pull_pencil(A: Matrix, B: Matrix, hessians: NDArray[np.float64]) -> tup
     """The matrices of `iteration_pencil` for push-pull on a directed graph, x+ = A (x - a y), y+ =
     B y + H (x+ - x)."""
     n, d, _ = hessians.shape
-    pull, push = np.kron(A, np.eye(d)), np.kron(B, np.eye(d))
+    pull = np.kron(A, np.eye(d))
+    push = np.kron(B, np.eye(d))
     nothing = np.zeros_like(pull)
     H = (np.eye(n)[:, None, :, None] * hessians[:, :, None, :]).reshape(pull.shape)
     base = np.block([[pull, nothing], [H @ (pull - np.eye(len(pull))), push]])

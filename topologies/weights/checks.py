@@ -40,7 +40,8 @@ def adjacency(graph: nx.Graph[int] | Adjacency) -> Weights:
     one_way = (matrix - matrix.T.tocsr()).tocoo()
     one_way.eliminate_zeros()
     if one_way.nnz:
-        i, j = one_way.row[0], one_way.col[0]
+        i = one_way.row[0]
+        j = one_way.col[0]
         i, j = (i, j) if one_way.data[0] > 0 else (j, i)
         raise ValueError(
             f"an adjacency matrix must be symmetric, but there is an edge {i} - {j} and none {j} "

@@ -115,7 +115,8 @@ def _constant(problem: _Problem, edges: Weights) -> FastestWeights:
     the Laplacian."""
     degrees = row_sums(edges)
     values, vectors = np.linalg.eigh(np.diag(degrees) - dense(edges))
-    second, largest = values[1], values[-1]
+    second = values[1]
+    largest = values[-1]
     at_second = _projector(vectors[:, 1:], values[1:], second)
     best = 2 / (second + largest)
     weight = min(best, 1 / degrees.max()) if problem.nonnegative else best
@@ -144,7 +145,8 @@ def _certified(problem: _Problem, weights: Vector, dual: Vector) -> FastestWeigh
 def _lower_bound(problem: _Problem, dual: Vector) -> float:
     """The lower bound of the module docstring from any symmetric matrix ``dual``, shape (n, n),
     after it is made feasible."""
-    i, j = problem.tails, problem.heads
+    i = problem.tails
+    j = problem.heads
     Y = (dual + dual.T) / 2
     if not problem.nonnegative:
         Y[i, j] = Y[j, i] = (Y[i, i] + Y[j, j]) / 2
@@ -170,7 +172,8 @@ def _cover(problem: _Problem, gains: Vector) -> float:
 def _incidence(problem: _Problem) -> Weights:
     """The incidence matrix of agents and edges, shape (n, edges)."""
     m = len(problem.tails)
-    rows, columns = np.concatenate([problem.tails, problem.heads]), np.tile(np.arange(m), 2)
+    rows = np.concatenate([problem.tails, problem.heads])
+    columns = np.tile(np.arange(m), 2)
     incidence: Weights = sparse.csr_array((np.ones(2 * m), (rows, columns)), shape=(problem.n, m))
     return incidence
 
@@ -196,9 +199,11 @@ def _solve(problem: _Problem) -> tuple[Vector, Vector]:
     places = np.concatenate([i * n + i, j * n + j, i * n + j, j * n + i])
     values = np.repeat([-1.0, -1.0, 1.0, 1.0], m)
     change = sparse.csr_array((values, (places, np.tile(np.arange(m), 4))), shape=(n * n, m))
-    weights, s = cp.Variable(m), cp.Variable()
+    weights = cp.Variable(m)
+    s = cp.Variable()
     disagreement = np.eye(n) - 1 / n + cp.reshape(change @ weights, (n, n), order="C")
-    above, below = s * np.eye(n) - disagreement >> 0, s * np.eye(n) + disagreement >> 0
+    above = s * np.eye(n) - disagreement >> 0
+    below = s * np.eye(n) + disagreement >> 0
     constraints = [above, below]
     if problem.nonnegative:
         constraints += [weights >= 0, _incidence(problem) @ weights <= 1]

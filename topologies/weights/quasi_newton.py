@@ -37,14 +37,16 @@ def minimise_nonsmooth(function: Objective, start: Vector, iterations: int) -> t
         if found is None:
             break
         step, value, new_gradient = found
-        moved, change = step * direction, new_gradient - gradient
+        moved = step * direction
+        change = new_gradient - gradient
         curvature = float(moved @ change)
         if curvature > 0:
             if iteration == 0:
                 inverse *= curvature / float(change @ change)
             project = np.eye(len(at)) - np.outer(moved, change) / curvature
             inverse = project @ inverse @ project.T + np.outer(moved, moved) / curvature
-        at, gradient = at + moved, new_gradient
+        at = at + moved
+        gradient = new_gradient
     return at, value
 
 
@@ -53,7 +55,9 @@ def _line_search(
 ) -> tuple[float, float, Vector] | None:
     """A step with the value and the gradient after it; it meets Armijo's condition and, if found in
     time, the weak Wolfe one."""
-    lower, upper, step = 0.0, np.inf, 1.0
+    lower = 0.0
+    upper = np.inf
+    step = 1.0
     best: tuple[float, float, Vector] | None = None
     for _ in range(_TRIALS):
         new_value, new_gradient = function(at + step * direction)

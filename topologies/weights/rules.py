@@ -67,7 +67,8 @@ def uniform_weights(graph: Weights, self_weight: float = 0.8) -> Weights:
         raise ValueError(
             f"self_weight must be in [0, 1), as neighbours need weight, got {self_weight}"
         )
-    n, degrees = graph.shape[0], np.diff(graph.indptr)
+    n = graph.shape[0]
+    degrees = np.diff(graph.indptr)
     if n == 1:
         return with_diagonal(graph, np.ones(1))
     other = int(np.argmax(degrees != degrees[0]))

@@ -125,7 +125,8 @@ class _Objective:
 
     def __init__(self, edges: Weights, scenarios: Vector, order: Order) -> None:
         once = upper(edges)
-        self._tails, self._heads = once.row, once.col
+        self._tails = once.row
+        self._heads = once.col
         self._n = edges.shape[0]
         self._hessians = [scenario[:, None, None] for scenario in scenarios]
         self._bases = [tracking_rate.conserved_complement(hessians) for hessians in self._hessians]
@@ -141,7 +142,8 @@ class _Objective:
         return W
 
     def __call__(self, variables: Vector) -> tuple[float, Vector]:
-        W, step = self.matrix(variables), float(np.exp(min(variables[-1], _LARGEST_LOG_STEP)))
+        W = self.matrix(variables)
+        step = float(np.exp(min(variables[-1], _LARGEST_LOG_STEP)))
         pencil = tracking_rate.iteration_pencil
         pencils = [pencil(W, hessians, self._order) for hessians in self._hessians]
         every = zip(self._bases, pencils, strict=True)
@@ -153,22 +155,28 @@ class _Objective:
     def _gradient(
         self, W: Vector, step: float, case: int, restricted: Vector, slope: Vector
     ) -> Vector:
-        basis, H = self._bases[case], self._hessians[case][:, 0, 0]
+        basis = self._bases[case]
+        H = self._hessians[case][:, 0, 0]
         decomposition: Any = eig(restricted, left=True, right=True)
         values, lefts, rights = decomposition
         first = int(np.argmax(np.abs(values)))
-        left, right = lefts[:, first], rights[:, first]
+        left = lefts[:, first]
+        right = rights[:, first]
         size = abs(values[first]) * abs(np.vdot(left, right))
         if size == 0:  # an eigenvalue 0, or a defective one: no derivative
             return np.zeros(len(self._tails) + 1)
         factor = np.conj(values[first]) / abs(values[first]) / np.vdot(left, right)
-        whole_left, whole_right = basis @ left, basis @ right
+        whole_left = basis @ left
+        whole_right = basis @ right
         (l_x, l_y), (r_x, r_y) = np.split(whole_left, 2), np.split(whole_right, 2)
         if self._order == COMBINE:
-            p, q, s = l_x + H * l_y, r_x, r_y
+            p = l_x + H * l_y
+            q = r_x
+            s = r_y
         else:
             q = r_x - step * r_y
-            p, s = l_x + H * (W @ l_y), r_y + H * (W @ q - r_x)
+            p = l_x + H * (W @ l_y)
+            s = r_y + H * (W @ q - r_x)
         along_edges = -np.conj(self._across(p)) * self._across(q)
         along_edges -= np.conj(self._across(l_y)) * self._across(s)
         along_step = -step * np.vdot(whole_left, slope @ whole_right)

@@ -104,12 +104,15 @@ class BlockKrylov(SingleAgentMethod):
         basis = np.zeros((1, b * min(self.blocks, d // b), d))
         images = np.zeros_like(basis)
         basis[0, :b], images[0, :b] = first.T, _product(problem, first).T
-        S, CS = basis[0, :b].T, images[0, :b].T
+        S = basis[0, :b].T
+        CS = images[0, :b].T
         image = CS @ (S.T @ x0[0])
         return _at(State(x0, Carried(x0), basis, images, np.zeros(1), b, 0, 1), x0[0].copy(), image)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
-        basis, images, filled = state.basis[0], state.images[0], state.filled
+        basis = state.basis[0]
+        images = state.images[0]
+        filled = state.filled
         d, r = state.x.shape[1:]
         b = self._width(d, r)
         if b < d:

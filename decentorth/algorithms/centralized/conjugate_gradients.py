@@ -83,12 +83,17 @@ class ConjugateGradients(Searching):
         return State(x0.copy(), point, *field(point).times(-1.0), np.zeros(1), first, 0, 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
-        k, view, d = state.k + 1, viewed(problem), Vector(state.tangent, state.along)
+        k = state.k + 1
+        view = viewed(problem)
+        d = Vector(state.tangent, state.along)
         minimiser = taylor(view, state.point, d)
         trial, more = (float(state.trial[0]), 0) if np.isnan(minimiser) else (minimiser, 1)
         point, step, slope, spent = search(view, state.point, d, trial, SIGMA, self.retraction, k)
-        before, z = field(state.point), field(point)
-        start, squared, ahead = before.inner(d), z.inner(z), z.times(-1.0)
+        before = field(state.point)
+        z = field(point)
+        start = before.inner(d)
+        squared = z.inner(z)
+        ahead = z.times(-1.0)
         following = float(state.trial[0])
         if step > 0.0:
             beta = 0.0
@@ -98,9 +103,18 @@ class ConjugateGradients(Searching):
                 ahead.add(beta, transported(view, point, d))
             down = z.inner(ahead)
             if not down < 0.0:
-                ahead, down = z.times(-1.0), -squared
+                ahead = z.times(-1.0)
+                down = -squared
             following = step * start / down if down < 0.0 else step
         elif last(state.point, d, step):
             following = 0.0
-        steps, spent = (np.array([step]), np.array([following])), spent + more
-        return State(state.x, point, *ahead, *steps, k, state.gradients + spent)
+        spent = spent + more
+        return State(
+            state.x,
+            point,
+            *ahead,
+            np.array([step]),
+            np.array([following]),
+            k,
+            state.gradients + spent,
+        )

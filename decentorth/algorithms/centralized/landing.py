@@ -71,14 +71,16 @@ class Landing(Measuring):
     eps: Eps = 0.5
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
-        given = problem, network, streams, x0
-        base, penalty, spent = resolve(self, *given, batch_size=self.batch_size)
+        base, penalty, spent = resolve(
+            self, problem, network, streams, x0, batch_size=self.batch_size
+        )
         step = base * schedule(self.step_size).scale(0)
         field = landing(self.oracle(problem, streams, 0), x0, penalty)
         return State(x0.copy(), field, step, base, penalty, 0, spent + 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
-        k, eta = state.k + 1, state.step_size
+        k = state.k + 1
+        eta = state.step_size
         if self.safe:
             safe = problem.constraint.safe_step(state.x, state.field, state.penalty, self.eps)
             eta = np.minimum(eta, safe)

@@ -93,38 +93,48 @@ class LBFGS(Searching):
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> LBFGSState:
         point, first = begun(problem, x0)
-        pairs, ahead = self._none(point), field(point).times(-1.0)
+        pairs = self._none(point)
+        ahead = field(point).times(-1.0)
         return LBFGSState(x0.copy(), point, pairs, *ahead, np.zeros(1), first, 0, 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: LBFGSState) -> LBFGSState:
-        k, view, d = state.k + 1, viewed(problem), Vector(state.tangent, state.along)
-        old, trial = state.point, float(state.trial[0])
+        k = state.k + 1
+        view = viewed(problem)
+        d = Vector(state.tangent, state.along)
+        old = state.point
+        trial = float(state.trial[0])
         x = Vector(old.x, old.product)
-        length, size = np.sqrt(d.inner(d)), np.sqrt(x.inner(x))
+        length = np.sqrt(d.inner(d))
+        size = np.sqrt(x.inner(x))
         if trial * length > size > 0.0:  # a longer move leads anywhere on the set
             trial = size / length
         point, step, _, spent = search(view, old, d, trial, SIGMA, self.retraction, k)
-        pairs, z = self._none(point), field(point)
+        pairs = self._none(point)
+        z = field(point)
         if step > 0.0:
             s = Vector(point.x - old.x, point.product - old.product)
             t = Vector(point.field - old.field, point.image - old.image)
-            inner, pairs = s.inner(t), state.pairs
+            inner = s.inner(t)
+            pairs = state.pairs
             if inner > 0.0:
                 pairs = (*pairs[1:], Pair(*s, *t, np.array([inner])))
-        ahead, following = z.times(-1.0), state.trial
+        ahead = z.times(-1.0)
+        following = state.trial
         if pairs[-1].inner[0] > 0.0:
             along = two_loops(pairs, ahead).tangent
-            ahead, following = projected(view, point, along), np.ones(1)
+            ahead = projected(view, point, along)
+            following = np.ones(1)
             if not z.inner(ahead) < 0.0:
                 ahead = z.times(-1.0)
         if last(old, d, step):
             following = np.zeros(1)
-        steps, spent = (np.array([step]), following), state.gradients + spent
-        return LBFGSState(state.x, point, pairs, *ahead, *steps, k, spent)
+        spent = state.gradients + spent
+        return LBFGSState(state.x, point, pairs, *ahead, np.array([step]), following, k, spent)
 
     def _none(self, point: Point) -> tuple[Pair, ...]:
         """The places of the pairs, all empty."""
-        zeros, images = np.zeros_like(point.x), np.zeros_like(point.image)
+        zeros = np.zeros_like(point.x)
+        images = np.zeros_like(point.image)
         return (Pair(zeros, images, zeros, images, np.zeros(1)),) * self.memory
 
 

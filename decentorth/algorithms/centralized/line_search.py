@@ -194,7 +194,9 @@ def _curvature_known(problem: object) -> TypeGuard[HessianProducts]:
 
 def at(problem: P, x: Array, product: Known = None) -> Point:
     """Return the `Point` at x without its value; ``product`` is B x, if known."""
-    constraint, g, nothing = problem.constraint, problem.gradient(x), nothing_seen(len(x))
+    constraint = problem.constraint
+    g = problem.gradient(x)
+    nothing = nothing_seen(len(x))
     if not natural(constraint):
         form = problem.hessian_product(x, x) if carried(problem) else nothing
         return Point(x, nothing, form, g, constraint.tangent(x, g), nothing, np.zeros(1))
@@ -205,7 +207,8 @@ def at(problem: P, x: Array, product: Known = None) -> Point:
 def begun(problem: P, x0: Array) -> tuple[Point, Array]:
     """The first point and the first trial step ``(1,)`` along the negative gradient."""
     changed = whitened(problem)
-    problem, x = viewed(problem), x0.copy() if changed is None else changed.changed(x0)
+    problem = viewed(problem)
+    x = x0.copy() if changed is None else changed.changed(x0)
     point = at(problem, x)
     size = np.sqrt(field(point).inner(field(point)))
     first = np.ones(1)
@@ -222,7 +225,8 @@ def moved(problem: P, point: Point, v: Vector, retraction: Retraction, k: int) -
     constraint = problem.constraint
     if not natural(constraint):
         return at(problem, constraint.retract(point.x, v.tangent, retraction))
-    y, by = point.x + v.tangent, point.product + v.image
+    y = point.x + v.tangent
+    by = point.product + v.image
     x, product = constraint.retract_with(y, by, retraction)
     return at(problem, x, None if k % REFRESHED == 0 else product)
 
@@ -239,7 +243,8 @@ def _carried(
     if found is None:
         return None
     x, form = found
-    g, nothing = form - (point.form - point.gradient), point.product
+    g = form - (point.form - point.gradient)
+    nothing = point.product
     return Point(x, nothing, form, g, problem.constraint.tangent(x, g), nothing, np.zeros(1))
 
 
@@ -293,16 +298,24 @@ def search(
     The first trial is ``step``. If all `MOST` trials fail, which happens when the gradient is as
     small as rounding errors, the step is zero.
     """
-    quadratic, along, spent = can(problem, Quadratic), None, 0
+    quadratic = can(problem, Quadratic)
+    along = None
+    spent = 0
     if k % REFRESHED and carried(problem):
-        along, spent = problem.hessian_product(point.x, d.tangent), 1
-    start, value = field(point).inner(d), float(point.value[0])
+        along = problem.hessian_product(point.x, d.tangent)
+        spent = 1
+    start = field(point).inner(d)
+    value = float(point.value[0])
     noise = ROUNDING * (abs(value) + abs(float(np.vdot(point.x, point.gradient))))
-    low, low_slope, high, high_slope = 0.0, start, np.inf, np.nan
+    low = 0.0
+    low_slope = start
+    high = np.inf
+    high_slope = np.nan
     for _ in range(MOST):
         there = _carried(problem, point, d.tangent, along, step, retraction)
         if there is None:
-            there, spent = moved(problem, point, d.times(step), retraction, k), spent + 1
+            there = moved(problem, point, d.times(step), retraction, k)
+            spent = spent + 1
         if quadratic:
             s = there.x - point.x
             twice = np.vdot(s, point.gradient) + np.vdot(s, there.gradient)
@@ -316,13 +329,16 @@ def search(
         ahead = np.nan
         if falls and slope < 0.0:
             ahead = _secant(low, low_slope, step, slope)
-            low, low_slope = step, slope
+            low = step
+            low_slope = slope
         else:
-            high, high_slope = step, slope
+            high = step
+            high_slope = slope
         if np.isinf(high):
             step = min(max(ahead, 2.0 * step), 10.0 * step) if np.isfinite(ahead) else 10.0 * step
         else:
-            inside, width = _secant(low, low_slope, high, high_slope), high - low
+            inside = _secant(low, low_slope, high, high_slope)
+            width = high - low
             bisected = low + width * (0.5 if np.isfinite(high_slope) else 0.1)
             step = bisected
             if np.isfinite(inside):

@@ -69,7 +69,8 @@ class PLAM(Measuring):
         return PLAMState(x0.copy(), field, step, base, penalty, 0, spent + 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: PLAMState) -> PLAMState:
-        k, ahead = state.k + 1, state.x - state.step_size[:, None, None] * state.field
+        k = state.k + 1
+        ahead = state.x - state.step_size[:, None, None] * state.field
         x, bx = self._moved(problem.constraint, ahead)
         field = self._field(problem, streams, k, x, state.penalty, bx)
         step_size = measured(self.step_size, state, x, field)
@@ -98,7 +99,9 @@ class PLAM(Measuring):
         solved with: the multiplier's term curves as much, and on {x : x^T B x = I} the multiplier
         can grow from x0 on.
         """
-        spent, constraint, natural = 0, problem.constraint, np.zeros(len(x0))
+        spent = 0
+        constraint = problem.constraint
+        natural = np.zeros(len(x0))
         largest, curved = 1.0, False
         if isinstance(constraint, ByProducts):
             largest = constraint.largest

@@ -129,16 +129,20 @@ class RGD(OnMatrices):
             return 0.7 / mean, spent
 
         step, base, spent = start(self.step_size, len(x0), automatic)
-        changed, nothing, x = self._whitened(problem), nothing_seen(len(x0)), x0
+        changed = self._whitened(problem)
+        nothing = nothing_seen(len(x0))
+        x = x0
         if changed is not None:
-            problem, x = changed, changed.changed(x0)
+            problem = changed
+            x = changed.changed(x0)
         found = self._gradient(problem, streams, 0, x, nothing, nothing)
         if changed is not None:
             found = found._replace(product=x)
         return RGDState(x0.copy(), *found, step, base, 0, spent + 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: RGDState) -> RGDState:
-        k, eta = state.k + 1, state.step_size[:, None, None]
+        k = state.k + 1
+        eta = state.step_size[:, None, None]
         changed = self._whitened(problem)
         if changed is not None:
             y = _retracted(changed.constraint, state.product, -eta * state.field, self.retraction)
@@ -179,7 +183,8 @@ class RGD(OnMatrices):
     def _gradient(
         self, problem: P, streams: Streams, k: int, x: Array, bx: Array, mean: Array
     ) -> Field:
-        nothing, fresh = nothing_seen(len(x)), k % REFRESHED == 0 or self.covariance == "rolling"
+        nothing = nothing_seen(len(x))
+        fresh = k % REFRESHED == 0 or self.covariance == "rolling"
         constraint, g, matrices = self.drawn(problem, streams, k, x, mean)
         if not can(constraint, ByProducts):
             return Field(constraint.tangent(x, g), nothing, nothing, matrices)

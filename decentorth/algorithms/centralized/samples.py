@@ -102,7 +102,8 @@ def passing(streams: Streams, k: int, batch_size: int, n_samples: int) -> Index:
     coprime to n_samples. So every batch is spread evenly over the samples, however they are sorted.
     """
     epoch, number = divmod(k, -(-n_samples // batch_size))
-    a, c = int(_GOLDEN * n_samples), int(streams.integers("batch", epoch, 1, n_samples)[0, 0])
+    a = int(_GOLDEN * n_samples)
+    c = int(streams.integers("batch", epoch, 1, n_samples)[0, 0])
     while math.gcd(a, n_samples) > 1:
         a += 1
     first = number * batch_size

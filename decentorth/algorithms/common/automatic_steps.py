@@ -110,7 +110,8 @@ def start(step_size: StepSize, n_local: int, automatic: Rule) -> tuple[Array, Ar
 
     The base steps are given, or those of the ``automatic`` rule.
     """
-    steps, spent = schedule(step_size), 0
+    steps = schedule(step_size)
+    spent = 0
     if steps.initial == "auto":
         base, spent = automatic()
     else:

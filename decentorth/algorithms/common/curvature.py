@@ -111,7 +111,8 @@ def power_means(network: Network, local: Array, powers: ArrayLike, accuracy: flo
     p = np.array(powers)
     part = np.clip(np.rint(np.frexp(local)[1] / _ORDERS), _PARTS[0], _PARTS[-1])
     scaled = [np.ldexp(np.where(part == k, local, 0.0), -k * _ORDERS) ** p for k in _PARTS]
-    middle, rest = scaled.pop(len(scaled) // 2), np.stack(scaled, axis=-1)
+    middle = scaled.pop(len(scaled) // 2)
+    rest = np.stack(scaled, axis=-1)
     ordinary, others = averages(network, accuracy, middle, rest)
     sums_of_parts = [others[..., 0], others[..., 1], ordinary, others[..., 2], others[..., 3]]
     mean = np.full(local.shape, np.finfo(np.float64).tiny)
@@ -136,7 +137,8 @@ def _measured(
 ) -> tuple[Array, Array, int]:
     """The constants L_i and the multipliers M_i of `curvature`, each ``(n_local,)``, and the
     gradients spent."""
-    gradient, constraint = problem.gradient(x0), problem.constraint
+    gradient = problem.gradient(x0)
+    constraint = problem.constraint
     if metric == "natural" and isinstance(constraint, ByProducts):
         own, spent = power_method(problem.gradient, streams, x0, gradient, constraint.solve)
         return own, largest_multiplier(constraint, x0, gradient, metric), spent + 1

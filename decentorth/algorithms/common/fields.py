@@ -47,7 +47,8 @@ class OnSamples(Generic[C]):
 
     def __init__(self, problem: SampledProblem[C], batch: Index) -> None:
         self.constraint: C = problem.constraint
-        self._problem, self._batch = problem, batch
+        self._problem = problem
+        self._batch = batch
 
     def gradient(self, x: Array) -> Array:
         """Return an unbiased estimate of each agent's Euclidean gradient, in a new array shaped
@@ -56,7 +57,8 @@ class OnSamples(Generic[C]):
 
     def blocks(self) -> Sequence[tuple[slice, OnSamples[C]]]:
         """Runs of local agents, as for every problem."""
-        parts, batch = self._problem.blocks(), self._batch
+        parts = self._problem.blocks()
+        batch = self._batch
         return [(block, OnSamples(part, batch[block])) for block, part in parts]
 
 

@@ -56,7 +56,8 @@ class Loopless(NamedTuple):
 
 def loopless(spectrum: Spectrum) -> Loopless:
     """The numbers of accelerated mixing on a network with this spectrum."""
-    slow, fast = 1.0 - spectrum.lambda_2, 1.0 - spectrum.lambda_min
+    slow = 1.0 - spectrum.lambda_2
+    fast = 1.0 - spectrum.lambda_min
     share = min(1.0, 4.0 / (3.0 * fast + slow))
     s = min(1.0, math.sqrt(share * slow))
     q = max(s, _LEAST)

@@ -112,7 +112,7 @@ class Ordered(Decentralized):
     order
         accelerated mixes with momentum, in one exchange an iteration; combine-then-adapt mixes
         points, then moves them; adapt-then-combine moves first, and takes two exchanges. auto is
-        accelerated where W stays, is symmetric and every message arrives, otherwise
+        accelerated if W is fixed and symmetric and every message arrives, otherwise
         combine-then-adapt.
     """
 

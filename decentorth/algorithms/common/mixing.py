@@ -30,17 +30,21 @@ def mix(network: Network, rounds: int, chebyshev: bool, *xs: Array, push: Arrays
     if not chebyshev:
         return network.mix(*xs, rounds=rounds, push=push)
     xs += push
-    low, high = network.spectrum.lambda_min, network.spectrum.lambda_2
+    low = network.spectrum.lambda_min
+    high = network.spectrum.lambda_2
     if high - low < 1e-12:  # one eigenvalue beside 1: P_1 maps it to 0
         pairs = zip(network.mix(*xs), xs, strict=True)
         return tuple([(mixed - high * x) / (1.0 - high) for mixed, x in pairs])
     at_one = (2.0 - high - low) / (high - low)
     ratio = 1.0 / at_one  # T_{t-1}(z(1)) / T_t(z(1)): unlike the two, it never overflows
-    previous, current = xs, tuple([ratio * image for image in _image(network, low, high, xs)])
+    previous = xs
+    current = tuple([ratio * image for image in _image(network, low, high, xs)])
     for _ in range(rounds - 1):
-        before, ratio = ratio, 1.0 / (2.0 * at_one - ratio)
+        before = ratio
+        ratio = 1.0 / (2.0 * at_one - ratio)
         images = zip(_image(network, low, high, current), previous, strict=True)
-        previous, current = current, tuple([ratio * (2.0 * z - before * p) for z, p in images])
+        previous = current
+        current = tuple([ratio * (2.0 * z - before * p) for z, p in images])
     return current
 
 
@@ -52,7 +56,8 @@ def _image(network: Network, low: float, high: float, xs: Arrays) -> list[Array]
 
 def growth(spectrum: Spectrum, rounds: int) -> float:
     """The factor T_rounds(z(1)) by which Chebyshev mixing damps the deviations from the mean."""
-    low, high = spectrum.lambda_min, spectrum.lambda_2
+    low = spectrum.lambda_min
+    high = spectrum.lambda_2
     if high - low < 1e-12:
         return math.inf
     return math.cosh(min(rounds * math.acosh((2.0 - high - low) / (high - low)), 700.0))
@@ -91,7 +96,8 @@ def average(network: Network, values: Array, accuracy: float = 1e-2) -> Array:
 
 def averages(network: Network, accuracy: float, *values: Array) -> Arrays:
     """The `average` of each of several arrays, in the same messages."""
-    n, rounds = network.n_agents, 1
+    n = network.n_agents
+    rounds = 1
     if n == 1:
         return tuple([one.copy() for one in values])
     rows = tuple([np.ascontiguousarray(one.reshape(len(one), -1)) for one in values])

@@ -251,7 +251,8 @@ class Piecewise(Constant):
             if k < after:
                 share = (k - before) / (after - before)
                 return float(low ** (1.0 - share) * high**share)
-            before, low = after, high
+            before = after
+            low = high
         return low
 
 

@@ -72,7 +72,8 @@ def agreed(
     tiny = np.finfo(np.float64).tiny
     if network.n_agents == 1:
         return largest / np.maximum(steepness + added, tiny), spent + 1
-    spectrum, n = effective(network.spectrum, *mixing), network.n_agents
+    spectrum = effective(network.spectrum, *mixing)
+    n = network.n_agents
     held = 1.0 - network.self_weights
     # a polynomial of W with these eigenvalues has P_ii <= 1 / n + (1 - 1 / n) lambda_2
     if mixing != ONE:

@@ -109,8 +109,9 @@ def schedule(step_size: StepSize) -> Schedule:
         case Constant():
             return step_size
         case str() if step_size != "auto":
-            others = "'auto'", "a positive number"
-            name, written = text.divided("step_size", step_size, SCHEDULES, *others)
+            name, written = text.divided(
+                "step_size", step_size, SCHEDULES, "'auto'", "a positive number"
+            )
             return text.read(f"step_size {step_size!r}", name, SCHEDULES[name], written)
     return Constant(check("step_size", Positive | Auto, step_size))
 
@@ -145,9 +146,11 @@ def measured(step_size: StepSize, state: Moving, x: Array, field: Array) -> Arra
     checked ``step_size``."""
     if not isinstance(step_size, BarzilaiBorwein):
         return following(step_size, state)
-    s, z = x - state.x, field - state.field
-    products = sums(s * s), sums(s * z), sums(z * z)
-    return step_size.following(state.k + 1, state.base, state.step_size, *products)
+    s = x - state.x
+    z = field - state.field
+    return step_size.following(
+        state.k + 1, state.base, state.step_size, sums(s * s), sums(s * z), sums(z * z)
+    )
 
 
 def measured_in_metric(
@@ -157,6 +160,14 @@ def measured_in_metric(
     ``found.image``, B times the field, is there; ``found.product`` is B x."""
     if not (isinstance(step_size, BarzilaiBorwein) and found.image.size):
         return measured(step_size, state, x, found.field)
-    s, z, change = x - state.x, found.field - state.field, found.image - state.image
-    products = sums(s * (found.product - state.product)), sums(s * change), sums(z * change)
-    return step_size.following(state.k + 1, state.base, state.step_size, *products)
+    s = x - state.x
+    z = found.field - state.field
+    change = found.image - state.image
+    return step_size.following(
+        state.k + 1,
+        state.base,
+        state.step_size,
+        sums(s * (found.product - state.product)),
+        sums(s * change),
+        sums(z * change),
+    )

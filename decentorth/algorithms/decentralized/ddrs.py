@@ -13,20 +13,19 @@ and d_i = s_i = x_0 - gamma G_i(x_0), every agent repeats
     d_i <- sum_j V_ij (d_j + new s_j - old s_j),        s_i = 2 u_i - z_i               (3)
     x_i <- P_M(d_i)                                                                     (4)
 
-(2) are gradient steps from the last u_i to the proximal point of gamma f_i at z_i, which is unique
-    where gamma L_i < 1. (3)
-tracks the mean of the reflections s_i, by V = (I + W^t)/2: with a V that has an eigenvalue below
--1/3, (3) is unstable. Where all rests, u_i = x_i, z_i = x_i + gamma G_i(x_i), and d_i = x - gamma
-times the mean gradient, so that x is stationary, with a constant gamma. One array is sent, half of
-what trackers of gradients need beside x, for J gradients.
+The steps (2) lead from the last u_i to the proximal point of gamma f_i at z_i, which is unique
+where gamma L_i < 1. Step (3) tracks the mean of the reflections s_i, by V = (I + W^t)/2: with a V
+that has an eigenvalue below -1/3, (3) is unstable. Where all rests, u_i = x_i, z_i = x_i + gamma
+G_i(x_i), and d_i = x - gamma times the mean gradient, so that x is stationary, with a constant
+gamma. One array is sent, half of what trackers of gradients need beside x, for J gradients.
 
     W^t   network.mix, rounds t     gamma  step_size  (n_local,)    d_i  state.tracker
     x_i   state.x                   J      inner_steps              s_i  state.field
     z_i   state.center              P_M    constraint.project       u_i  (s_i + z_i)/2
 
-Automatic steps have gamma L = min(0.35, sqrt(gap of V)), found by experiments: above gamma L_i =
-1/2 exact proximal points lead agents apart. The bounds of `shared_step` apply too. All agents have
-one gamma, since d_i weighs each G_i by it.
+Automatic steps have gamma L = min(0.35, sqrt(gap of V)), found by experiments: exact proximal
+points lead agents apart above gamma L_i = 1/2. The bounds of `shared_step` apply too. All agents
+have one gamma, since d_i weighs each G_i by it.
 """
 
 from __future__ import annotations
@@ -92,7 +91,9 @@ class DDRS(Mixing):
     def step(
         self, problem: Manifold, network: Network, streams: Streams, state: DDRSState
     ) -> DDRSState:
-        gamma, steps, old = state.step_size[:, None, None], self.inner_steps, state.field
+        gamma = state.step_size[:, None, None]
+        steps = self.inner_steps
+        old = state.field
         u = 0.5 * (old + state.center)
         z = state.center + state.x - u  # (1)
         for t in range(steps):

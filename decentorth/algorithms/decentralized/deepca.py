@@ -116,7 +116,8 @@ class DeEPCA(Method):
         s += product
         s -= state.field
         (s,) = mix(network, cast(int, self.rounds), self.chebyshev, s)  # (1)
-        behind, y = state.behind, s
+        behind = state.behind
+        y = s
         if self.momentum > 0.0:
             y = s - behind
         x = blockwise(_orthonormal, problem, y)  # (2)

@@ -127,7 +127,8 @@ class DESTINY(SafeTracking):
         base, penalty, spent = self._constants(problem, network, streams, x0)
         field = blockwise(self.field, self.oracle(problem, streams, 0), x0, penalty)
         step = base * schedule(self.step_size).scale(0)
-        x, tracker = x0.copy(), field.copy()
+        x = x0.copy()
+        tracker = field.copy()
         momenta = self.at_rest(x0)
         return State(x, tracker, field, step, base, penalty, 0, spent + 1, momenta=momenta)
 
@@ -175,7 +176,8 @@ class DESTINY(SafeTracking):
         m_k)/2, with the eigenvalues m of sym(X^T G). With M at least their size, beta = 2 M leaves
         between M and 7 M, and steps of `_product` / M are stable.
         """
-        steps, order = schedule(self.step_size), cast(Order, self.order)
+        steps = schedule(self.step_size)
+        order = cast(Order, self.order)
         if steps.initial != "auto":
             base = np.full(len(x0), float(steps.initial))
             automatic = penalty_share(penalty_limit(network, order)) / base

@@ -59,7 +59,8 @@ class DGD(Soft):
             # where ||x|| = s, the penalty's curvature is below 3 lambda s^2, and lambda s^3 <=
             # ||G|| <= Lhat at a minimiser of the penalised problem: 3 lambda^(1/3) Lhat^(2/3) <=
             # lambda + 2 Lhat
-            share, added = 0.5 if self.penalty == 0.0 else 0.5 / 3.0, 2.0 / 3.0 * self.penalty
+            share = 0.5 if self.penalty == 0.0 else 0.5 / 3.0
+            added = 2.0 / 3.0 * self.penalty
             return agreed(
                 problem, network, streams, x0, share * descent_limit(network), 1.6, added=added
             )

@@ -154,7 +154,7 @@ class DoubleTracking(Method, ABC):
         super().__post_init__()
         if self.sketch_columns is not None and self.preconditioner != "sketch":
             raise ValueError(
-                f"sketch_columns are those of preconditioner 'sketch', got {self.preconditioner!r}"
+                f"sketch_columns needs preconditioner 'sketch', got {self.preconditioner!r}"
             )
 
     @abstractmethod
@@ -172,7 +172,8 @@ class DoubleTracking(Method, ABC):
         own = blockwise(gradient, problem, x), blockwise(_product, problem, x)
         g, d = average(network, np.stack(own, axis=1), _CLOSE).swapaxes(0, 1)
         step, penalty, spent = self._constants(problem, network, streams, x, own, g, metric)
-        field, d = blockwise(self._own, problem, x, d), np.ascontiguousarray(d)
+        field = blockwise(self._own, problem, x, d)
+        d = np.ascontiguousarray(d)
         tracker = g + (field - own[0])
         return State(x, x.copy(), tracker, field, d, own[1], step, penalty, *metric, 0, spent + 2)
 
@@ -183,7 +184,9 @@ class DoubleTracking(Method, ABC):
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         moved = np.empty_like(state.x)
         for block, part in problem.blocks():
-            x, g, d = state.x[block], state.tracker[block], state.product_tracker[block]
+            x = state.x[block]
+            g = state.tracker[block]
+            d = state.product_tracker[block]
             metric = Preconditioner(state.weights[block], state.basis[block])
             field = self._field(part.constraint, x, g, d, state.penalty[block])
             field = metric.apply(part.constraint.rows, field)
@@ -191,7 +194,10 @@ class DoubleTracking(Method, ABC):
             np.subtract(x, field, out=moved[block])
         mixed, tracker, products = network.mix(moved, state.tracker, state.product_tracker)
         for block, part in problem.blocks():
-            x, before, d, g = mixed[block], state.before[block], products[block], tracker[block]
+            x = mixed[block]
+            before = state.before[block]
+            d = products[block]
+            g = tracker[block]
             np.subtract(state.x[block], before, out=before)
             before *= self.momentum
             x += before  # (1)
@@ -204,7 +210,8 @@ class DoubleTracking(Method, ABC):
         self, problem: P, network: Network, streams: Streams, x0: Array
     ) -> tuple[Array, Preconditioner]:
         """The start, made feasible, and the preconditioner."""
-        constraint, p = problem.constraint, x0.shape[-1]
+        constraint = problem.constraint
+        p = x0.shape[-1]
         omega = probe(self.preconditioner, self.sketch_columns, constraint.rows, p, streams)
         points = np.concatenate((x0, np.broadcast_to(omega, (len(x0), *omega.shape))), axis=-1)
         own = blockwise(_product, problem, points), problem.local_diagonal()[:, :, None]
@@ -228,8 +235,10 @@ class DoubleTracking(Method, ABC):
     ) -> tuple[Array, Array, int]:
         """The steps and penalties ``(n_local,)``, and the gradients spent; ``own`` are the own
         gradients and B_i x_i."""
-        constraint, nothing = problem.constraint, np.full(len(x), np.nan)
-        step, penalty = given_or(self.step_size, nothing), given_or(self.penalty, nothing)
+        constraint = problem.constraint
+        nothing = np.full(len(x), np.nan)
+        step = given_or(self.step_size, nothing)
+        penalty = given_or(self.penalty, nothing)
         if "auto" not in (self.step_size, self.penalty):
             return step, penalty, 0
 
@@ -269,7 +278,8 @@ def heavy_ball_limit(spectrum: Spectrum, momentum: float) -> float:
     eigenvalue w < 0 of W: with the product a of step and curvature, (z - w)(z^2 - (w + m) z + m) +
     w a z (z - 1) has its roots in the unit circle (Jury's criterion).
     """
-    size, alone = max(-spectrum.lambda_min, 0.0), 2.0 * (1.0 + momentum) / (1.0 - momentum)
+    size = max(-spectrum.lambda_min, 0.0)
+    alone = 2.0 * (1.0 + momentum) / (1.0 - momentum)
     if size <= 0.0:
         return alone
     kept = 1.0 - size * size * (1.0 - momentum) / (1.0 + size * momentum)

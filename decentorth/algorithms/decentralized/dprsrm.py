@@ -61,7 +61,8 @@ class DPRSRM(OnManifold):
         mixed, s = self.mix(network, state.x, state.tracker)
         x = projected(problem, state.x, mixed, state.tracker, state.step_size)  # (1)
         k = state.k + 1
-        oracle, kept = self.oracle(problem, streams, k), 1.0 - (k + 1) ** -self.forgetting
+        oracle = self.oracle(problem, streams, k)
+        kept = 1.0 - (k + 1) ** -self.forgetting
         d = blockwise(riemannian, oracle, x)
         if kept > 0.0:
             d += kept * (state.field - blockwise(riemannian, oracle, state.x))  # (2)

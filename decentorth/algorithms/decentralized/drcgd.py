@@ -99,7 +99,8 @@ class DRCGD(OnManifold):
             y += field - state.field
         else:
             y = field.copy()
-        p, old = tangent(x, y), tangent(state.x, state.tracker)
+        p = tangent(x, y)
+        old = tangent(state.x, state.tracker)
         before = sums(old * old)
         ratio = np.minimum(sums(p * p) / np.where(before > 0.0, before, np.inf), self.cap)  # (3)
         direction = ratio[:, None, None] * tangent(x, direction) - p  # (2)

@@ -112,7 +112,8 @@ class DRFGT(SafeTracking):
         base, penalty, spent = resolve(self, problem, network, streams, x0, aim, self.batch_size)
         step = base * schedule(self.step_size).scale(0)
         field = blockwise(landing, self.oracle(problem, streams, 0), x0, penalty)
-        x, tracker = x0.copy(), field.copy()
+        x = x0.copy()
+        tracker = field.copy()
         momenta = self.at_rest(x0)
         return State(x, tracker, field, step, base, penalty, 0, spent + 1, momenta=momenta)
 

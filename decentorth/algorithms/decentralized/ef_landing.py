@@ -100,11 +100,14 @@ class EFLanding(Decentralized):
         return State(x0.copy(), y, v, step, base, penalty, 0, spent + 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
-        x, y, gamma = state.x, state.tracker, self.consensus_step
+        x = state.x
+        y = state.tracker
+        gamma = self.consensus_step
         move = state.step_size[:, None, None] * problem.constraint.landing(x, y, state.penalty)
         if not self.server:
             mixed, shared = network.mix(x, y)
-            x, y = x + gamma * (mixed - x), y + gamma * (shared - y)
+            x = x + gamma * (mixed - x)
+            y = y + gamma * (shared - y)
         x = x - move  # (1)
         new = blockwise(gradient, self.oracle(problem, streams, state.k + 1), x)
         v = state.field + self.weight * (new - state.field)  # (2)

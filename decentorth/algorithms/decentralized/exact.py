@@ -77,8 +77,8 @@ class Exact(Judged, Decentralized):
     ----------
     step_size
         A number > 0; constant: from the agents' Lipschitz constants, the spectrum of W and a given
-        penalty; growing: from there on as long as the agents' moves allow; auto: growing where that
-        is possible, otherwise constant; or a schedule (diminishing, horizon).
+        penalty; growing: start there and increase the step while the agents' moves allow; auto:
+        growing where that is possible, otherwise constant; or a schedule (diminishing, horizon).
     """
 
     step_size: GrowingStepSize = "auto"

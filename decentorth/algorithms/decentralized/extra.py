@@ -50,8 +50,8 @@ class Extra(Judged):
     ----------
     step_size
         alpha > 0; constant: from the agents' gradients and Lipschitz constants, their weights in W
-        and a given penalty; growing: from there on as long as the agents' moves allow; auto:
-        growing where that is possible, otherwise constant.
+        and a given penalty; growing: start there and increase the step while the agents' moves
+        allow; auto: growing where that is possible, otherwise constant.
     """
 
     on_time: ClassVar[bool] = True

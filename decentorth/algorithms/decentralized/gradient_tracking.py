@@ -75,7 +75,8 @@ class GradientTracking(Ordered, Soft):
             slow = fast = steep.lipschitz
             if self.penalty > 0.0:  # where the sum is least, lambda (x^T x - I) is -sym(x^T G)
                 slow, fast = np.maximum(*steep), slow + 3.0 * steep.multiplier + 2.0 * self.penalty
-            share, root = 0.7, math.sqrt(self.gap(network.spectrum))
+            share = 0.7
+            root = math.sqrt(self.gap(network.spectrum))
             if network.n_agents > 1:
                 share = tracking_share(network.spectrum, cast(Order, self.order))
             return np.minimum(share / fast, root / slow) / schedule(self.step_size).most, spent

@@ -206,8 +206,10 @@ class Around:
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
 
     def __init__(self, method: Any) -> None:
-        self.method, self.step_size = method, method.step_size
-        self.requires, self.requires_set = method.requires, method.requires_set
+        self.method = method
+        self.step_size = method.step_size
+        self.requires = method.requires
+        self.requires_set = method.requires_set
         self.gradient_factor = method.gradient_factor
 
 
@@ -231,18 +233,24 @@ class Growing(Around):
         """The method's first state, and the progress of a run that has not judged its step yet."""
         state = self.method.init(problem, network, streams, x0)
         penalties = state.penalty if self.method.follows else state.step_size
-        first, good, n = np.stack((state.step_size, penalties), axis=-1), _copied(state), len(x0)
-        known, stopped, own = np.zeros((n, 5)), np.zeros(n), np.zeros((n, 4))
+        first = np.stack((state.step_size, penalties), axis=-1)
+        good = _copied(state)
+        n = len(x0)
+        known = np.zeros((n, 5))
+        stopped = np.zeros(n)
+        own = np.zeros((n, 4))
         move, apart = np.zeros((2, *x0.shape))
         p = Progress(known, stopped, own, move, apart, first, good, good)
         return changed(state, progress=p)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         """An iteration of the method, and at the end of a block the change of its step."""
-        p, gap = state.progress, self.method.gap(network.spectrum)
+        p = state.progress
+        gap = self.method.gap(network.spectrum)
         window = 2 * EVERY * round(max(WINDOW, MODES / gap) / (2 * EVERY))
         j = state.k % (window + network.flooding_rounds)
-        spreading, third = j >= window, j % EVERY
+        spreading = j >= window
+        third = j % EVERY
         heard: Any = network
         if spreading or third:
             heard = _Heard(network, p.known if spreading else None)
@@ -255,7 +263,8 @@ class Growing(Around):
                 self._stop(p, move, moved)
                 if SKIPPED <= j < window:
                     half = 2 * (j >= (window + SKIPPED) // 2)
-                    turn, drift = move - p.move, (heard.apart - p.apart) / gap
+                    turn = move - p.move
+                    drift = (heard.apart - p.apart) / gap
                     p.sums[:, half] += sums(turn * turn) + sums(drift * drift)
                     p.sums[:, half + 1] += sums(move * move)
             p = p._replace(move=move, apart=heard.apart)
@@ -280,7 +289,8 @@ class Growing(Around):
     def _decide(self, p: Progress, state: State, most: float) -> tuple[State, int, Progress]:
         """The state from which the run continues, its m, and the progress with the next m."""
         i1, q1, i2, q2, stopped = p.known[0].tolist()
-        turning, m = i2 > TURNING * q2, p.exponent
+        turning = i2 > TURNING * q2
+        m = p.exponent
         if stopped or (turning and i2 > i1 and not p.cut):
             return self._cut(p, state, stopped > 0.0, i2 > BACKWARDS * q2)
         p = _watched(p, q2)
@@ -325,7 +335,8 @@ class Growing(Around):
         """The state with the step of ``p`` instead of that of the exponent ``now``."""
         if now == p.exponent:
             return state
-        multiple, ratio = 2.0 ** (p.exponent / 6.0), 2.0 ** ((p.exponent - now) / 6.0)
+        multiple = 2.0 ** (p.exponent / 6.0)
+        ratio = 2.0 ** ((p.exponent - now) / 6.0)
         state = self.method.rescaled(state, p.first[:, 0] * multiple, ratio)
         if self.method.follows:
             state = self.method.penalised(problem, state, p.first[:, 1] / multiple)

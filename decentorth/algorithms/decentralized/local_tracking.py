@@ -79,7 +79,8 @@ class LocalTracking(OnManifold):
         return 1.0 / self.local_steps
 
     def gap_and_aim(self, spectrum: Spectrum) -> tuple[float, float]:
-        mixing, limit = effective(spectrum, self.rounds, self.chebyshev), 2.0
+        mixing = effective(spectrum, self.rounds, self.chebyshev)
+        limit = 2.0
         w = mixing.lambda_min
         if w < 0.0:
             limit = min(limit, (1.0 - w * w) / -w)
@@ -95,7 +96,8 @@ class LocalTracking(OnManifold):
     def step(
         self, problem: Manifold, network: Network, streams: Streams, state: LocalState
     ) -> LocalState:
-        eta, steps = state.step_size[:, None, None], self.local_steps
+        eta = state.step_size[:, None, None]
+        steps = self.local_steps
         project = problem.constraint.project
         x = z = state.x
         for t in range(steps):
@@ -106,5 +108,7 @@ class LocalTracking(OnManifold):
             z = z - eta * (g + state.correction)  # (1)
         y = (state.x - z) / (steps * eta)  # (2)
         mixed, mean = self.mix(network, z, y)
-        x, c = project(mixed, "polar"), state.correction - y + mean  # (4), (3)
+        # (4), (3)
+        x = project(mixed, "polar")
+        c = state.correction - y + mean
         return advanced(self.step_size, state, steps, x=x, correction=c)

@@ -67,7 +67,8 @@ def probe(
     By default s is 12 p, as many columns as the products of twelve iterations with points of p, and
     at most half of those of B.
     """
-    d, orders = rows[-1].stop, [part.stop - part.start for part in rows]
+    d = rows[-1].stop
+    orders = [part.stop - part.start for part in rows]
     if kind not in ("sketch", "covariance"):
         return np.empty((d, 0))
     if kind == "covariance":

@@ -76,7 +76,8 @@ class PushPull(Decentralized):
         return State(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
-        f, alpha = self.oracle(problem, streams, state.k + 1), state.step_size
+        f = self.oracle(problem, streams, state.k + 1)
+        alpha = state.step_size
         ahead = state.x - alpha[:, None, None] * state.tracker
         x, y = network.mix(ahead, push=(state.tracker,))  # (1)
         field = refresh(landing, f, x, y, state.field, state.penalty)  # (2)

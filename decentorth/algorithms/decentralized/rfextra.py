@@ -119,5 +119,6 @@ class RFEXTRA(Extra):
             return point
 
         x = blockwise(moved, problem, state.x, mixed, state.dual, state.step_size, state.penalty)
-        k, gradients = state.k + 1, state.gradients + 1
+        k = state.k + 1
+        gradients = state.gradients + 1
         return State(x, state.dual, state.step_size, state.penalty, k, gradients)

@@ -77,7 +77,7 @@ class SafeTracking(Exact, Ordered):
         The weight of infeasibility, above 0, or auto.
     safe
         Halve steps that turn out too large and start over, so that no agent ever leaves the safety
-        region; a penalty auto beside a given step follows it.
+        region. With a given step, an automatic penalty is adjusted as well.
     """
 
     gradient_factor: ClassVar[float] = 1.0
@@ -154,7 +154,8 @@ class Safe(Around):
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         state: State = self.method.init(problem, network, streams, x0)
-        eps, label = self.method.eps, np.zeros(len(state.x))
+        eps = self.method.eps
+        label = np.zeros(len(state.x))
         for block, part in problem.blocks():
             x = state.x[block]
             field = state.field[block]
@@ -213,5 +214,6 @@ class _Alike(Through):
     def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
         for _ in range(rounds):
             heard, *mixed = self._network.mix_alike(self._label, *xs)
-            self.heard, xs = np.maximum(self.heard, heard), tuple(mixed)
+            self.heard = np.maximum(self.heard, heard)
+            xs = tuple(mixed)
         return xs

@@ -105,10 +105,13 @@ class SagaDRFGT(Decentralized):
     def step(self, problem: P, network: Network, streams: Streams, state: TableState) -> TableState:
         x, y = network.mix(state.x, state.tracker)
         x -= state.step_size[:, None, None] * state.tracker  # (1)
-        counts, table, agents = problem.n_samples, state.table, np.arange(len(x))
+        counts = problem.n_samples
+        table = state.table
+        agents = np.arange(len(x))
         drawn = streams.integers("batch", state.k + 1, self.batch_size, counts).T
         new = [_of_samples(problem, x, samples) for samples in drawn]
-        v, average = state.average.copy(), state.average.copy()
+        v = state.average.copy()
+        average = state.average.copy()
         for samples, own in zip(drawn, new, strict=True):
             v += (own - table[agents, samples]) / self.batch_size  # (2)
         for samples, own in zip(drawn, new, strict=True):

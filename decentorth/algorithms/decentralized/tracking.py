@@ -130,7 +130,8 @@ class OnManifold(Mixing):
             c, gap, gain = 0.7, 1.0, 1.0
             if network.directed:
                 found = network.push_pull_spectrum
-                c, gain = push_pull_step(found, late=True), found.gain
+                c = push_pull_step(found, late=True)
+                gain = found.gain
                 gap = self.pull * (1.0 - found.sigma)
             elif network.n_agents > 1:
                 gap, c = self.gap_and_aim(network.spectrum)

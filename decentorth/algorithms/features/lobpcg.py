@@ -111,12 +111,14 @@ class LOBPCG(Method):
             network, self.rows_per_message, problem.products(x), ridge_products(problem, x)
         )
         c, values, _ = ritz(*forms(problem, image, gram), x.shape[2])
-        x, image = x @ c, image @ c
+        x = x @ c
+        image = image @ c
         return State(x, np.zeros_like(x), image, np.zeros_like(image), values, 0, 0)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         x, direction, image, direction_image, values, k, gradients = state
-        r, w = x.shape[2], values[:, None, :]
+        r = x.shape[2]
+        w = values[:, None, :]
         residual = (
             problem.adjoint(problem.objective_rows(image) - problem.constraint_rows(image) * w)
             - problem.ridge * x * w
@@ -131,7 +133,8 @@ class LOBPCG(Method):
         images = np.concatenate((image, z_image, direction_image), axis=2)
         c, values, independent = ritz(*forms(problem, images, gram), r)  # (3)
         moved = np.ascontiguousarray(c[:, r:] * independent[:, None, None])
-        direction, direction_image = rows[:, :, r:] @ moved, images[:, :, r:] @ moved
+        direction = rows[:, :, r:] @ moved
+        direction_image = images[:, :, r:] @ moved
         # (4)
         return State(rows @ c, direction, images @ c, direction_image, values, k + 1, gradients + 1)
 

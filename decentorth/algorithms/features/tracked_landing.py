@@ -173,7 +173,8 @@ def _eigenvalues(
 def _own_largest(problem: P, network: Network, streams: Streams) -> Array:
     """``(n_local,)``: the largest over all agents of an estimate of the largest eigenvalue of its
     block of M against its B_ii."""
-    y, size = random_rows(problem, streams)[:, :, :1], np.ones(problem.n_local)
+    y = random_rows(problem, streams)[:, :, :1]
+    size = np.ones(problem.n_local)
     for _ in range(_POWERS):
         y = problem.precondition(problem.adjoint(problem.objective_rows(problem.products(y))))
         size = np.maximum(norms(y), np.finfo(np.float64).tiny)
@@ -194,8 +195,10 @@ def _sums(problem: P, x: Array) -> Array:
 def _mixed(network: Network, x: Array) -> Array:
     """The arrays after rounds that bring the agents near their mean, and keep it."""
     try:
-        rounds, chebyshev = fewest_rounds(network.spectrum, _START, True), True
+        rounds = fewest_rounds(network.spectrum, _START, True)
+        chebyshev = True
     except ValueError:  # a time-varying network has no eigenvalues
-        rounds, chebyshev = _START_ROUNDS, False
+        rounds = _START_ROUNDS
+        chebyshev = False
     (mixed,) = mix(network, rounds, chebyshev, x)
     return mixed

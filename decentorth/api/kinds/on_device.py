@@ -38,7 +38,8 @@ class OnDevice(Run):
                 "a device is for a run in one process, of all agents: start it without mpirun "
                 "and without spread samples"
             )
-        shrinks, cuts = given.on_rank_loss != "abort", given.placement != "even"
+        shrinks = given.on_rank_loss != "abort"
+        cuts = given.placement != "even"
         _refuse(placement=cuts, channel=given.channel, on_rank_loss=shrinks)
         self.device = opened(given.device or "")
         return DeviceNetwork(given.mixing[0], self.device)
@@ -65,8 +66,9 @@ class OnDevice(Run):
     def parts(self) -> Parts:
         collective = DeviceCollective(self.network.communicator, self.network.bounds)
         stepper = FromHost(self.method, self.problem, self.device)
-        own = self.network, collective, self.streams, self.start
-        return Parts(self.placed, self.method, *own, stepper)
+        return Parts(
+            self.placed, self.method, self.network, collective, self.streams, self.start, stepper
+        )
 
     def result(self, outcome: Outcome) -> Result:
         state = mapped(outcome.state, "", lambda _, entry: on_host(entry))
@@ -77,7 +79,9 @@ class FromHost:
     """A method whose states are on a device; ``problem`` is on the host, for the first state."""
 
     def __init__(self, method: Any, problem: Problem[Any], device: Any) -> None:
-        self._method, self._problem, self._device = method, problem, device
+        self._method = method
+        self._problem = problem
+        self._device = device
         self.step = method.step
         if isinstance(method, Completing):
             self.completed = method.completed

@@ -83,7 +83,9 @@ class Run(Shown):
         return True
 
     def __init__(self, arguments: AnySetup) -> None:
-        self.arguments, self.comm, self.algorithm = arguments, arguments.comm, arguments.method
+        self.arguments = arguments
+        self.comm = arguments.comm
+        self.algorithm = arguments.method
         check_data(arguments.problem, connect(arguments.comm, self._silence))
         self._check_secure()
         self.network = self._network()
@@ -154,7 +156,8 @@ class Run(Shown):
     def _choose(self, own: Any) -> None:
         """Take the first method of the table that this run admits; a TypeError if there is none."""
         for row, method in automatic.candidates(own, self.network, self.single):
-            self.arguments, self.algorithm = replace(self.arguments, algorithm=method), method
+            self.arguments = replace(self.arguments, algorithm=method)
+            self.algorithm = method
             with contextlib.suppress(TypeError, ValueError):
                 self._admit()
                 self.choice = row
@@ -269,7 +272,8 @@ class Run(Shown):
     def cautions(self) -> tuple[str, ...]:
         """Notes on what secure sums do not hide in this run."""
         found = []
-        ranks, agents = self.network.communicator.size, self.network.n_agents
+        ranks = self.network.communicator.size
+        agents = self.network.n_agents
         if self.arguments.secure and ranks == 1:
             found.append("secure protects nothing here: all agents are in one process")
         elif self.arguments.secure and ranks < agents:
@@ -310,8 +314,16 @@ class Run(Shown):
     def parts(self) -> Parts:
         """The parts that the loop needs."""
         method = self.method
-        own = self.network, self.collective, self.streams, self.start
-        return Parts(self.problem, method, *own, self._stepper(method), self._rows)
+        return Parts(
+            self.problem,
+            method,
+            self.network,
+            self.collective,
+            self.streams,
+            self.start,
+            self._stepper(method),
+            self._rows,
+        )
 
     @property
     def _rows(self) -> Collective | None:
@@ -366,7 +378,8 @@ class Run(Shown):
         self, options: Options, resumed: Resumed | None, rewind: Rewind | None = None
     ) -> loop.Outcome:
         """Iterate to the end, or to the loss of a rank."""
-        kept, write = options.checkpoints, None
+        kept = options.checkpoints
+        write = None
         if kept is not None:
             collective: Any = self.parts.collective
             write = partial(CheckpointWriter, kept, self.identity, collective, resumed)
@@ -391,7 +404,7 @@ class Run(Shown):
         Raises
         ------
         CheckpointError
-            No checkpoint is whole, or it is of another run; the message says how.
+            No checkpoint is whole, or it belongs to another run; the message says how.
         """
         match path:
             case None | Resumed():
@@ -405,7 +418,8 @@ class Run(Shown):
     @cached_property
     def identity(self) -> Identity:
         """Facts that must be the same to continue from a checkpoint."""
-        given, parts = self.arguments, self.parts
+        given = self.arguments
+        parts = self.parts
         with one_thread():
             return identity(
                 parts.problem,

@@ -52,7 +52,8 @@ class Summed(Run):
         return f"second moments of each {self._who}{numbers} {tree}"
 
     def _network(self) -> Network:
-        given, name = self.arguments, type(self.arguments.method).__name__
+        given = self.arguments
+        name = type(self.arguments.method).__name__
         if given.device is not None:
             raise ValueError(
                 f"{name} on several agents adds along a tree of the host's network: leave device "

@@ -30,7 +30,8 @@ class Unreliable(Run):
         return self.arguments.faults
 
     def _network(self) -> Network:
-        given, faults = self.arguments, self._channel
+        given = self.arguments
+        faults = self._channel
         network = networks.UnreliableNetwork(
             given.mixing[0], self.comm, given.placement, channel=faults, seed=given.seed
         )

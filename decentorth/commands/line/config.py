@@ -49,7 +49,8 @@ class Configuration(Saved):
         return dataclasses.replace(self, run=run, algorithm=method)
 
     def groups(self, *, outputs: bool) -> Groups:
-        run, problem = self.run, f"Problem: {self.run.problem}"
+        run = self.run
+        problem = f"Problem: {self.run.problem}"
         parts = {problem: self.problem, f"Algorithm: {run.algorithm}": self.algorithm}
         return Command.grouped(run, parts, outputs)
 

@@ -45,7 +45,8 @@ of texts."""
 
 def _table_flag(setting: re.Match[str]) -> str:
     """The words of the command line for a keyword with its value."""
-    name, value = setting[1], ast.literal_eval(setting[2])
+    name = setting[1]
+    value = ast.literal_eval(setting[2])
     flag = f"--{spelled(_TABLE_FLAGS.get(name, name))}"
     if value is True:
         return flag

@@ -204,7 +204,8 @@ class Form(ABC, Generic[C]):
         groups = {self.noun.capitalize(): first, "Network": network}
         for kind, entry in self.types.items():
             taken = output.keys() | {name for group in groups.values() for name in group}
-            own, name = settings(entry), self.names[kind]
+            own = settings(entry)
+            name = self.names[kind]
             if clash := sorted(taken & own.keys()):
                 raise InputError(
                     f"{kind} {name!r} has a setting {clash[0]!r}, and so has another part: "

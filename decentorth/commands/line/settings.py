@@ -67,7 +67,8 @@ POINTS = ("spread_samples", "start", "local_tolerance", "record_agents")
 SELF_WEIGHT = 0.8
 ConfigFile = Annotated[
     str | None,
-    "A file of these settings as flat keys (.yaml, .yml or .toml), or paper004; flags win.",
+    "A file of these settings as flat keys (.yaml, .yml or .toml), or paper004. Flags take "
+    "precedence.",
 ]
 PrintConfig = Annotated[bool, "Print the configuration as YAML and stop; --config reads it."]
 
@@ -81,8 +82,8 @@ class CaseSettings(Drawn):
     problem : str
         The problem to minimise.
     agents : int
-        Number of agents n. By default that of the graph, the weights file or the files of the
-        sites, otherwise 10.
+        Number of agents n. By default the number of nodes of the graph, rows of the weights
+        file or files of the sites, otherwise 10.
     topology : str
         The graph with its parameters, as "erdos_renyi:p=0.4" or "torus:5x4". push_pull takes
         directed graphs, as "directed_ring:chords=3" or "digraph:edges.txt".
@@ -91,8 +92,8 @@ class CaseSettings(Drawn):
     self_weight : float
         W_ii of uniform weights; by default 0.8.
     edge_weight : str
-        The attribute of the edges in the file of a graph that is their conductance, for Metropolis
-        weights: the largest couple most. 1/NAME for the reciprocals of lengths, as 1/km.
+        The attribute of a file's edges to use as conductances in Metropolis weights: large values
+        give large weights. 1/NAME uses reciprocals, as 1/km of lengths.
     weights_file : str
         Your own W (.npy, .npz or .mtx), instead of topology and weights.
     plugin : tuple of str
@@ -138,8 +139,9 @@ class RunSettings(CaseSettings, Place, Limits):
         One agent (--agents 1): divide its samples into N blocks, spread over the MPI ranks and
         summed in order. The bits are the same on any number of ranks.
     split : str
-        What the agents share out: samples, or features (columns), with rows of one point at each
-        agent. features is for pca, lda and cca, by lobpcg (then the default) or tracked_landing.
+        Division of the data over the agents: different samples, or different features (columns)
+        of the same samples. features is for pca, lda and cca, by lobpcg (then the default) or
+        tracked_landing.
     start : str
         The start of all agents: a run's folder (its first agent's final point) or a .npy file with
         a point. By default the problem's own start from the seed.
@@ -159,7 +161,7 @@ class RunSettings(CaseSettings, Place, Limits):
     local_quantity : list
         A local quantity: gradient (of methods with a tracker), movement (divided by the step),
         disagreement (with the neighbours) or feasibility. May be given several times. By default
-        gradient or, without a tracker, movement, and the other two.
+        gradient (movement without a tracker), disagreement and feasibility.
     local_every : int
         Iterations between two attempts of the agents. By default ten for each round of an attempt.
     local_rounds : int
@@ -167,15 +169,15 @@ class RunSettings(CaseSettings, Place, Limits):
         the diameter.
     time_limit : float
         Stop after this time (90, 30s, 10m, 2h) of this job's iterations. Time before a resume does
-        not count. Not convergence.
+        not count. The run then counts as not converged.
     objective_below : float
-        Stop when the objective is at most this. Not convergence.
+        Stop when the objective is at most this. The run then counts as not
+        converged.
     require_converged : bool
         Exit with code 4 if the run ends without convergence.
     history_rows : int
-        Number of rows in the history, about, spaced evenly in the logarithm of the iteration. By
-        default 200, at most one in five iterations, and of samples of sites at most a ninth of all
-        rounds.
+        Approximate number of history rows, spaced logarithmically. By default 200, at most one in
+        five iterations, and for samples of sites at most a ninth of all rounds.
     record_agents : bool
         Also record each agent's distance from the mean, and its point or angle. Reports can then
         play the run.
@@ -248,7 +250,8 @@ class RunSettings(CaseSettings, Place, Limits):
         _ = self.bad_channel, self.local_rule
         if self.checkpoint_every is not None:
             interval("checkpoint_every", self.checkpoint_every)
-        known, given = settings(type(self)), vars(self)
+        known = settings(type(self))
+        given = vars(self)
         for names, why in self._refusals():
             for name in names:
                 if given[name] != known[name].default:
@@ -301,8 +304,9 @@ class RunSettings(CaseSettings, Place, Limits):
         tolerance."""
         if self.local_tolerance is None:
             return None
-        asked = self.local_quantity, self.local_every, self.local_rounds
-        return LocalMaximum(self.local_tolerance, *asked)
+        return LocalMaximum(
+            self.local_tolerance, self.local_quantity, self.local_every, self.local_rounds
+        )
 
     @property
     def bad_channel(self) -> network.Channel | None:

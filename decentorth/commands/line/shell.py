@@ -150,7 +150,8 @@ def framed(
         return work()
     except BrokenPipeError:  # the reader of our output has closed it
         discard(sys.stdout)
-        code, told = NO_READER, ""
+        code = NO_READER
+        told = ""
     except refused as error:
         log.debug("where it was refused", exc_info=True)
         if _mpienv.rank() == 0 or withheld(error):
@@ -160,10 +161,12 @@ def framed(
         return BAD_INPUT
     except failed as error:
         log.debug("where it failed", exc_info=True)
-        code, told = FAULT, f"{name}: {one_line(error)}"
+        code = FAULT
+        told = f"{name}: {one_line(error)}"
     except KeyboardInterrupt as error:
         words = "; ".join(("interrupted", *map(str, error.args)))
-        code, told = INTERRUPTED, f"{name}: {words}" * (_mpienv.rank() == 0)
+        code = INTERRUPTED
+        told = f"{name}: {words}" * (_mpienv.rank() == 0)
     finally:
         warnings.formatwarning = form
     if told:
@@ -183,7 +186,8 @@ def show_help(form: AnyForm, words: Sequence[str], speaks: bool = True) -> int:
         raw = config_bytes(path)
     except OSError as error:
         raise InputError(one_line(error)) from None
-    topic, rest = "", list(words)
+    topic = ""
+    rest = list(words)
     for flag, word in pairwise(words):
         if flag in HELP and not word.startswith("-"):
             topic = word

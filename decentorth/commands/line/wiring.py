@@ -42,7 +42,9 @@ def make(settings: CaseSettings, sites: Sequence[str] = ()) -> Wiring:
     ValueError
         The graph, the rule or the file gives no mixing matrix.
     """
-    file, topology, agents = settings.weights_file, settings.topology, settings.agents
+    file = settings.weights_file
+    topology = settings.topology
+    agents = settings.agents
     SETUP.info("the mixing matrix: %s", file or f"{settings.weights} weights of {topology}")
     if file is not None:
         W = read_weights(file)
@@ -82,7 +84,8 @@ def make(settings: CaseSettings, sites: Sequence[str] = ()) -> Wiring:
 
 def _of_conductances(settings: CaseSettings, sites: Sequence[str]) -> Wiring:
     """Metropolis weights of a graph whose edges have conductances."""
-    topology, edge_weight = settings.topology, settings.edge_weight or ""
+    topology = settings.topology
+    edge_weight = settings.edge_weight or ""
     if topologies.is_sequence_name(topology) or topologies.is_digraph_name(topology):
         raise InputError(
             f"--edge-weight is for the edges of an undirected graph, and {topology} is none: "
@@ -121,8 +124,9 @@ def _sequence(settings: CaseSettings, sites: Sequence[str]) -> Wiring:
             "over time: leave it out"
         )
     rule = {"auto": None}.get(settings.weights, settings.weights)
-    case = settings.topology, settings.agents, settings.seed
-    sequence = topologies.sequence_from_name(*case, rule, sites)
+    sequence = topologies.sequence_from_name(
+        settings.topology, settings.agents, settings.seed, rule, sites
+    )
     period = "no period"
     if sequence.period is not None:
         period = f"period {sequence.period}"
@@ -166,7 +170,8 @@ def _parts(wiring: Wiring) -> list[bytes]:
             return [json.dumps([True, wiring.origin]).encode(), b"", b"", b"", b""]
         case topologies.DirectedWeights():
             W, push = W.A, W.B.data
-    header, rows = json.dumps([False, wiring.origin]).encode(), plain(W)
+    header = json.dumps([False, wiring.origin]).encode()
+    rows = plain(W)
     return [header, *(array.tobytes() for array in (rows.indptr, rows.indices, rows.data, push))]
 
 

@@ -32,7 +32,8 @@ def report(run: Run) -> list[str]:
     Every rank calls it. If random samples stand in for the data, a second run with one sample
     more shows how the memory grows with the samples.
     """
-    network, collective = run.network, run.collective
+    network = run.network
+    collective = run.collective
     states = run.states()
     with np.errstate(over="ignore", invalid="ignore"):  # as in the run, which says that it diverges
         state = next(states)
@@ -50,7 +51,8 @@ def report(run: Run) -> list[str]:
         steps,
         f"set-up      {_sent(_counts(network))}",
     ]
-    links, tree = network.W.nnz - network.n_agents, False
+    links = network.W.nnz - network.n_agents
+    tree = False
     if Declared.of(run.algorithm).counts == "activations":  # its first step may be the whole run
         payload = state.agents.message_bytes
         lines.append(
@@ -80,7 +82,8 @@ def _alternatives(run: Run) -> Iterator[str]:
             continue
         given = replace(run.arguments, algorithm=method(), comm=collective.communicator)
         other = run_of(given)
-        network, states = other.network, other.states()
+        network = other.network
+        states = other.states()
         with np.errstate(over="ignore", invalid="ignore"):
             next(states)
             setup = _sent(_counts(network))
@@ -122,7 +125,8 @@ def _iteration(run: Run, states: Iterator[object], links: int) -> tuple[str, int
 
 def _ranks(run: Run, every: Sequence[Mapping[str, int]], payload: int, tree: bool) -> Iterator[str]:
     """A line for each rank: its agents, its memory, and what it sends to other ranks."""
-    bounds, spread = run.collective.bounds, run.collective.size > run.network.communicator.size
+    bounds = run.collective.bounds
+    spread = run.collective.size > run.network.communicator.size
     rows: dict[int, list[str]] = {}
     if not spread:
         for (rank, other), count in crossing(run.network.W, run.network.bounds).items():
@@ -147,7 +151,8 @@ def extrapolated(run: Run, outline: Outline, few: Bytes, more: Bytes) -> Bytes:
     ``few`` is measured with `FEW` samples for each agent, ``more`` with one more. Each row adds
     the same number of bytes, those of its stored entries where samples stay sparse.
     """
-    rank, blocks = run.collective.rank, run.collective.bounds
+    rank = run.collective.rank
+    blocks = run.collective.bounds
     if isinstance(run.problem, SpreadProblem):
         blocks = even_bounds(len(outline.counts), run.collective.size)
     own = outline.counts[int(blocks[rank]) : int(blocks[rank + 1])]
@@ -156,7 +161,8 @@ def extrapolated(run: Run, outline: Outline, few: Bytes, more: Bytes) -> Bytes:
     found = {}
     for name in few:
         beside = [8 * outline.more(counts) * (name == "data") for counts in rows]
-        first, second = few[name] - beside[0], more[name] - beside[1]
+        first = few[name] - beside[0]
+        second = more[name] - beside[1]
         slope = (second - first) / max(totals[1] - totals[0], 1)
         found[name] = round(first + slope * (totals[2] - totals[0])) + beside[2]
         if name == "data" and outline.stored is not None:
@@ -182,7 +188,9 @@ def crossing(W: Any, bounds: Index) -> dict[tuple[int, int], int]:
 
 def held(thing: object) -> int:
     """Bytes of all arrays that can be reached from ``thing``, each piece of memory once."""
-    found, todo, visited = 0, [thing], set()
+    found = 0
+    todo = [thing]
+    visited = set()
     while todo:
         item = todo.pop()
         if id(item) in visited:

@@ -55,7 +55,8 @@ RUNAWAY, NOT_CONVERGED, TERMINATED = 3, 4, 143
 
 def run(words: Sequence[str], configuration: Configuration, communicator: Communicator) -> int:
     """Do what the configuration says, on every rank; the exit code."""
-    settings, root = configuration.run, communicator.root
+    settings = configuration.run
+    root = communicator.root
     communicator.watch(patience("rank_timeout", settings.rank_timeout), math.inf)
     together(communicator, lambda: _check_early(settings, communicator))
     sized = settings.dry_run and not settings.check_gradient
@@ -68,7 +69,8 @@ def run(words: Sequence[str], configuration: Configuration, communicator: Commun
             f"--record-agents is for agents that have points of their own, and with "
             f"{configuration.run.algorithm} all have the same: add --algorithm drfgt"
         )
-    rule, fresh = stopping_rule(settings), settings.resume is None
+    rule = stopping_rule(settings)
+    fresh = settings.resume is None
     agreement = together(communicator, lambda: run.agreement(rule, fresh))
     lines: list[str] = []
     if root:
@@ -120,8 +122,10 @@ class Execution:
     """A run of the command line, from its first line to its last file; every rank has one."""
 
     def __init__(self, words: Sequence[str], configuration: Configuration, run: Run) -> None:
-        self.configuration, self.settings = configuration, configuration.run
-        self.run, self.output = run, RunOutput(configuration, run)
+        self.configuration = configuration
+        self.settings = configuration.run
+        self.run = run
+        self.output = RunOutput(configuration, run)
         self.resumed: Resumed | None = None
         self.facts: dict[str, object] = {
             "algorithm": values(run.algorithm),
@@ -133,7 +137,8 @@ class Execution:
     def execute(self, lines: list[str]) -> int:
         """Solve the run, print ``lines`` before it and how it ends after it, and save it; the exit
         code."""
-        output, communicator = self.output, self.run.collective.communicator
+        output = self.output
+        communicator = self.run.collective.communicator
         if self.settings.resume is not None:
             lines += self._resume(self.settings.resume)
         by_root(communicator, lambda: output.open(self.resumed))
@@ -152,7 +157,8 @@ class Execution:
 
     def _resume(self, path: str) -> Iterator[str]:
         """Read the checkpoint in ``path``; lines about it."""
-        communicator, settings = self.run.collective.communicator, self.settings
+        communicator = self.run.collective.communicator
+        settings = self.settings
         if settings.continues:
             by_root(communicator, self.output.hold)
         prints = communicator.root and not settings.quiet
@@ -168,7 +174,8 @@ class Execution:
         yield from (f"lost        {Loss(*loss)}" for loss in resumed.losses)
 
     def _solve(self) -> int:
-        output, steps = self.output, Steps(self.configuration.algorithm, self.output.prints)
+        output = self.output
+        steps = Steps(self.configuration.algorithm, self.output.prints)
         if self.resumed is not None:
             steps.ranges = self.resumed.notes.get("steps")
         checkpoints = self._checkpoints(steps)
@@ -192,7 +199,8 @@ class Execution:
         settings = self.settings
         if settings.out is None or settings.checkpoint_every is None:
             return None
-        every, keep = settings.checkpoint_every, settings.keep_checkpoints
+        every = settings.checkpoint_every
+        keep = settings.keep_checkpoints
         given = self.configuration.mapping()
         given |= {"checkpoint_every": every, "keep_checkpoints": keep}
 
@@ -203,7 +211,9 @@ class Execution:
 
     def _iterated(self, steps: Steps, kept: Checkpoints | None, recorders: Recorders) -> Result:
         """The result of the run, whose rows are recorded and shown."""
-        given, run, output = self.settings, self.run, self.output
+        given = self.settings
+        run = self.run
+        output = self.output
         with contextlib.ExitStack() as stack:
             output.begin(stack)
             if run.collective.root and self.resumed is not None:
@@ -225,7 +235,9 @@ class Execution:
 
     def _concluded(self, result: Result, kept: Checkpoints | None) -> tuple[Summary, int]:
         """Save the results and print how the run has ended; the summary and the exit code."""
-        settings, output, certificate = self.settings, self.output, ""
+        settings = self.settings
+        output = self.output
+        certificate = ""
         if settings.split == "features" and result.status != "diverged":
             from ...api.certificate import certify
 
@@ -239,7 +251,8 @@ class Execution:
         if kept is not None:
             signals = kept.signals
         with signals:  # whatever comes now waits until the files are whole on rank 0
-            saved, summary = True, {}
+            saved = True
+            summary = {}
             if settings.out is not None:
                 summary = summarize(self.configuration, result, self.facts)
                 saved = output.save(result, summary)
@@ -271,7 +284,9 @@ def made(configuration: Configuration, comm: Communicator, sized: bool = False) 
     x0 = None
     if given.start is not None:
         x0 = together(comm, partial(read_start, given.start))
-    method, place, channel = configuration.algorithm, shared(given, Place), given.bad_channel
+    method = configuration.algorithm
+    place = shared(given, Place)
+    channel = given.bad_channel
     with _refusing():
         run = set_up(problem, method, W, **place, x0=x0, comm=comm, channel=channel)
     run.about = configuration.mapping()
@@ -319,7 +334,8 @@ def stopping_rule(settings: RunSettings) -> Rule | None:
 
 def _problem(configuration: Configuration) -> object:
     """The problem, or that of one agent whose samples are spread over the ranks."""
-    settings, made = configuration.run, configuration.problem
+    settings = configuration.run
+    made = configuration.problem
     blocks = settings.spread_samples
     if settings.split == "features":
         if not hasattr(made, "features"):

@@ -56,7 +56,8 @@ class RunOutput:
     """
 
     def __init__(self, configuration: Configuration, run: Run) -> None:
-        self._configuration, self._run = configuration, run
+        self._configuration = configuration
+        self._run = run
         self._settings = configuration.run
         self._lock: IO[bytes] | None = None
         self._history: HistoryWriter | None = None
@@ -171,7 +172,8 @@ class RunOutput:
     def _others(self) -> Iterator[RunFolder]:
         """The folders that are tried next: one at the same path if it was removed, then one for
         temporary files."""
-        path, config = str(self._settings.out), self._configuration.yaml()
+        path = str(self._settings.out)
+        config = self._configuration.yaml()
         checkpoints = self._settings.checkpoint_every is not None
         if self.folder is not None and self.folder.removed:
             with contextlib.suppress(InputError):
@@ -198,7 +200,8 @@ class RunOutput:
 
     def conclude(self, result: Result, certificate: str) -> None:
         """Print the results, and how the run has ended."""
-        network, row = result.network, result.row
+        network = result.network
+        row = result.row
         facts = [*results(result.history.rows[0], row, error_name(result.problem))]
         if "error" not in row.values and result.error is not None:
             facts.append((error_name(result.problem).replace("_", " "), f"{result.error:.3g}"))
@@ -249,7 +252,8 @@ class RunOutput:
             self._history = self.folder.history(earlier, source)
 
     def _folder(self, continues: bool) -> RunFolder | None:
-        settings, run = self._settings, self._run
+        settings = self._settings
+        run = self._run
         if settings.out is None:
             return None
         per_agent = sum(array[0].nbytes for array in variables(run.problem, run.x0).values())
@@ -313,7 +317,8 @@ def opening(
 ) -> Iterator[str]:
     """The first lines of a run: problem, network (whose graph and rule are ``origin``), channel,
     rule of stopping and algorithm."""
-    given, network = configuration.run, run.network
+    given = configuration.run
+    network = run.network
     sides = f"x is {shape(run.problem.shape)}"
     about = [*_listed(configuration.problem), f"seed {given.seed}", sides]
     yield f"problem     {given.problem}: {', '.join(about)}"
@@ -349,7 +354,8 @@ def _classes(counts: Mapping[str, int]) -> str:
 def _ranks(run: Run, blocks: int | None) -> list[str]:
     """The ranks of a run, and the agents or the ``blocks`` of samples that they have; nothing for
     one process of all agents."""
-    ranks, sizes = run.collective.size, np.diff(run.network.bounds)
+    ranks = run.collective.size
+    sizes = np.diff(run.network.bounds)
     where = f"over {ranks} ranks"
     if ranks == 1:
         where = "in this process"
@@ -373,7 +379,8 @@ def _channel(channel: networks.Channel, repairs: bool) -> str:
 
 def _cautions(name: str, problem: str, run: Run) -> Iterator[str]:
     """Notes on a method that may not solve the problem."""
-    declared, constraint = Declared.of(run.algorithm), run.problem.constraint
+    declared = Declared.of(run.algorithm)
+    constraint = run.problem.constraint
     if nonsmooth(run.problem) and not declared.nonsmooth:
         made_for_it = "rssm" if run.network.n_agents == 1 else "drsm"
         yield (
@@ -391,7 +398,8 @@ def _cautions(name: str, problem: str, run: Run) -> Iterator[str]:
 def _listed(entry: object) -> list[str]:
     """The settings of a problem or a method that are not its defaults, and always its data and its
     step size."""
-    known, given = settings(type(entry)), vars(entry)
+    known = settings(type(entry))
+    given = vars(entry)
     chosen = [name for name in known if given[name] != known[name].default]
     shown = {*chosen, "data", "step_size"}
     return [

@@ -71,7 +71,8 @@ def taken(result: Result) -> str:
     """Describe the communication used for the agents' decision to stop, for the last line."""
     if result.agreement is None or result.agreement.exchanges == 0:
         return "no message"
-    tally, network = result.agreement.tally, result.network
+    tally = result.agreement.tally
+    network = result.network
     return (
         f"{tally.rounds} of {network.rounds} rounds, {tally.messages} of {network.messages} "
         f"messages, {size(tally.bytes)} of {size(network.bytes)}"
@@ -109,7 +110,8 @@ def _mixing(network: Network) -> dict[str, float]:
     of a sequence reduces the consensus error; nothing where they take too long."""
     if network.sequence is None and not network.directed:
         second, smallest = network.spectrum
-        sigma, gap = max(second, -smallest), min(1.0 - second, 1.0 + smallest)
+        sigma = max(second, -smallest)
+        gap = min(1.0 - second, 1.0 + smallest)
         return {"sigma_W": sigma, "gap": gap, "lambda_2": second, "lambda_min": smallest}
     if network.n_agents > LARGEST_DENSE:
         return {}

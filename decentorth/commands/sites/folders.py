@@ -142,9 +142,11 @@ def _certified(name: str, authority: Party | None, days: float, host: str = "") 
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)
-    issuer, signer = subject, key
+    issuer = subject
+    signer = key
     if authority is not None:
-        issuer, signer = authority.certificate.subject, authority.key
+        issuer = authority.certificate.subject
+        signer = authority.key
     builder = (
         x509.CertificateBuilder(issuer, subject, key.public_key())
         .serial_number(x509.random_serial_number())

@@ -149,7 +149,8 @@ def _joined(given: Joining, rest: Sequence[str], site: Site) -> int:
 def _settings(given: Joining, rest: Sequence[str], site: Site) -> list[str]:
     """The arguments of ``decentorth run``, with the graph of the folder and a name of each site's
     file in the place of --data."""
-    folder, words = site.identity.folder, list(rest)
+    folder = site.identity.folder
+    words = list(rest)
     data = _value(words, "--data")
     if data is None and not given.check:
         raise InputError("--join needs the file of this site: give --data YOUR_TABLE.csv")
@@ -301,7 +302,8 @@ def _shown(site: Site, configuration: Configuration, plan: _Plan) -> list[str]:
     given = configuration.run
     rows = len([*schedule(given.iterations, given.history_rows, given.record_every)])
     sends, each, total = _messages(configuration, site, rows)
-    near, names = [site.names[rank] for rank in site.near], site.names
+    near = [site.names[rank] for rank in site.near]
+    names = site.names
     away = [name for name in names if name not in (*near, site.identity.name)]
     lines = [
         f"site        {site.identity.name}, one of {len(names)}: {plan.sites}",

@@ -56,7 +56,8 @@ def main(words: Sequence[str]) -> int:
 def _worked(words: list[str]) -> int:
     given, _ = take(Trial, words, alone=True)
     program = server_program()
-    out, port = Path(given.out).resolve(), free_port()
+    out = Path(given.out).resolve()
+    port = free_port()
     make(out, "path", NAMES, f"localhost:{port}", f"127.0.0.1:{port}", 1.0)
     write_tables(out)
     with serving(program, out / "server", port):

@@ -79,7 +79,8 @@ class Message(NamedTuple):
     def read(self, words: Index) -> Message:
         """Decode a message from int64 words; its arrays have the shapes of this message's
         arrays."""
-        size, shape = self.point.size, self.point.shape
+        size = self.point.size
+        shape = self.point.shape
         return Message(
             int(words[0]),
             words[1 : 1 + size].view(np.float64).reshape(shape),
@@ -141,9 +142,15 @@ class Agent:
         n_agents: int,
         tolerance: float | None = None,
     ) -> None:
-        self.number, self.x, self.unit, self.step = number, x, unit, step
-        self.ins, self.outs = list(ins), list(outs)
-        self._problem, self._penalty, self._tolerance = problem, np.full(1, penalty), tolerance
+        self.number = number
+        self.x = x
+        self.unit = unit
+        self.step = step
+        self.ins = list(ins)
+        self.outs = list(outs)
+        self._problem = problem
+        self._penalty = np.full(1, penalty)
+        self._tolerance = tolerance
         self.version, self.finite, self._calm = 0, True, 0
         self.sent: Mass = np.zeros(x.shape, dtype=np.int64)
         self.used: list[Mass] = [self.sent] * len(self.ins)
@@ -172,7 +179,8 @@ class Agent:
         v: Array = self.mass * np.float64(-self._own_step() * self.unit)
         v += self.x  # (1)
         x = v.copy()
-        mass, outs = self.mass, len(self.outs)
+        mass = self.mass
+        outs = len(self.outs)
         for place, message in enumerate(heard):
             x += message.point
             if message.sent is not self.used[place]:
@@ -280,7 +288,9 @@ class Agent:
 
         Raises ValueError if the state violates the agent's invariant.
         """
-        size, shape, degree = self.x.size, self.x.shape, len(self.ins)
+        size = self.x.size
+        shape = self.x.shape
+        degree = len(self.ins)
         lengths = [2, *[size] * 4, self.known.size, *[size] * degree, *[1, size, size] * degree]
         if len(saved) != sum(lengths):
             raise ValueError(f"it has {len(saved)} words instead of {sum(lengths)}")
@@ -290,10 +300,8 @@ class Agent:
         self.mass, self.field, self.sent = (one.reshape(shape) for one in (mass, field, sent))
         self.known = known.reshape(self.known.shape)
         self.used = [used.reshape(shape) for used in rest[:degree]]
-        messages, nothing = (
-            zip(*[iter(rest[degree:])] * 3, strict=True),
-            np.zeros(self.known.size, np.int64),
-        )
+        messages = zip(*[iter(rest[degree:])] * 3, strict=True)
+        nothing = np.zeros(self.known.size, np.int64)
         self.heard = [self.first().read(np.concatenate((*parts, nothing))) for parts in messages]
         if self.balance().any() or self.version < 0 or not np.isfinite(x.view(np.float64)).all():
             raise ValueError("its masses do not balance")

@@ -179,18 +179,30 @@ class AsynchronousDRFGT(Method):
 
     def init(self, problem: P, network: Any, streams: Any, x0: Array) -> State:
         step, penalty, spent = self._steps(problem, network, streams, x0)
-        gradient, field = problem.gradient(x0), landing(problem, x0, penalty)
+        gradient = problem.gradient(x0)
+        field = landing(problem, x0, penalty)
         largest = np.maximum(np.abs(gradient), np.abs(field)).reshape(len(x0), -1).max(axis=1)
         unit = quantum(float(network.max(largest[:, None], network.flooding_rounds)[0, 0]))
-        graph, x = Graph.of(network.rows.indptr, network.rows.indices), x0.copy()
-        own, n = [], network.n_agents
+        graph = Graph.of(network.rows.indptr, network.rows.indices)
+        x = x0.copy()
+        own = []
+        n = network.n_agents
         for i, number in enumerate(range(problem.agents.start, problem.agents.stop)):
-            alone, links = (
-                problem.restrict(slice(number, number + 1)),
-                (graph.ins[number], graph.outs[number]),
+            alone = problem.restrict(slice(number, number + 1))
+            own.append(
+                Agent(
+                    number,
+                    alone,
+                    x[i : i + 1],
+                    unit,
+                    float(step[i]),
+                    float(penalty[i]),
+                    graph.ins[number],
+                    graph.outs[number],
+                    n,
+                    self.end_tolerance,
+                )
             )
-            numbers = unit, float(step[i]), float(penalty[i])
-            own.append(Agent(number, alone, x[i : i + 1], *numbers, *links, n, self.end_tolerance))
         fast = n - self.slow_agents
         periods = (self.slowness,) * self.slow_agents + (1.0,) * fast
         kept = 1.0

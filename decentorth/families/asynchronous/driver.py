@@ -34,7 +34,8 @@ class Driver:
     """
 
     def __init__(self, agents: Sequence[Agent]) -> None:
-        self.agents, self.whole = list(agents), True
+        self.agents = list(agents)
+        self.whole = True
         self.first = self.agents[0].first()
         self.message_bytes = self.first.bytes
         self.clear()

@@ -71,8 +71,9 @@ class Agents(Run):
     @property
     def parts(self) -> AgentParts:
         method = self.method
-        own = self.network, self.collective, self.streams, self.start
-        return AgentParts(self.problem, method, *own, method)
+        return AgentParts(
+            self.problem, method, self.network, self.collective, self.streams, self.start, method
+        )
 
     def result(self, outcome: Outcome) -> Result:
         """Return the result, after writing the log if there is one."""
@@ -98,7 +99,8 @@ class Agents(Run):
         """Agents continue from their own checkpoints, if any beside the common one."""
         if resumed.path is None:
             return resumed
-        own, state = resumed.path / AGENTS, resumed.state
+        own = resumed.path / AGENTS
+        state = resumed.state
         made = on_all(self.collective, lambda: self.algorithm.recover(state.agents, own))
         if self.collective.size > 1:
             return resumed

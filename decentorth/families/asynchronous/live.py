@@ -52,7 +52,10 @@ class Live(Driver):
         self, agents: Sequence[Agent], graph: Graph, clocks: Clocks, seed: int, network: Any
     ) -> None:
         super().__init__(agents)
-        self._graph, self._clocks, self._network, self.agreed = graph, clocks, network, False
+        self._graph = graph
+        self._clocks = clocks
+        self._network = network
+        self.agreed = False
         self._places: dict[tuple[int, int], int] = {}
         """The number of the link of each edge to another rank."""
         self._sources: list[tuple[int, int]] = []
@@ -84,7 +87,9 @@ class Live(Driver):
 
     def _open(self) -> None:
         """Open the links to other ranks; each agent has the messages that it starts with."""
-        network, graph, n = self._network, self._graph, self._network.n_agents
+        network = self._network
+        graph = self._graph
+        n = self._network.n_agents
         if not self.whole:
             own = json.dumps([agent.known[0].tolist() for agent in self.agents])
             every = network.communicator.allgather_bytes(own.encode())
@@ -159,7 +164,8 @@ class Live(Driver):
         if self._keeping is None:
             return
         folder, activations, seconds, ended = self._keeping
-        agent, now = self.agents[number], time.monotonic()
+        agent = self.agents[number]
+        now = time.monotonic()
         known = agent.activations_known
         if ended():
             agent.spend(0)
@@ -171,7 +177,8 @@ class Live(Driver):
         """``(n_local, length)``: -1 and 0, as for agents that were not at rest together, and each
         agent's checkpoint."""
         rows = [np.concatenate([[-1, 0], agent.checkpoint()]) for agent in self.agents]
-        size, degree = self.agents[0].x.size, max(map(len, self._graph.ins))
+        size = self.agents[0].x.size
+        degree = max(map(len, self._graph.ins))
         length = 4 + 4 * size + 2 * self._network.n_agents + degree * (3 * size + 1)
         return np.stack([np.pad(row, (0, length - len(row))) for row in rows])
 

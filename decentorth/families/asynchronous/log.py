@@ -133,7 +133,8 @@ def read(path: PathLike) -> Recorded:
     """The header and the agents' logs of a file; a ValueError if it is no log, or damaged."""
 
     def size(header: Header) -> int:
-        counts, sizes = header.get("activations"), header.get("bytes")
+        counts = header.get("activations")
+        sizes = header.get("bytes")
         for numbers in (counts, sizes):
             if not isinstance(numbers, list) or not all(type(k) is int and k >= 0 for k in numbers):
                 return -1
@@ -156,13 +157,14 @@ def write_agent(folder: Path, agent: Agent) -> None:
 def read_agent(folder: Path, agent: Agent) -> Index | None:
     """The checkpoint of an agent in the folder, None without one; a ValueError if it is damaged, or
     of another agent or run."""
-    path, size = folder / f"agent-{agent.number:05d}", 8 * len(agent.checkpoint())
+    path = folder / f"agent-{agent.number:05d}"
+    size = 8 * len(agent.checkpoint())
     if not path.exists():
         return None
     try:
         header, content = _read(path, "agent", "checkpoint of an agent", lambda header: size)
         if {name: header.get(name) for name in _agent(agent)} != _agent(agent):
-            raise ValueError(f"{path} is of another agent or run")
+            raise ValueError(f"{path} belongs to another agent or run")
     except ValueError as error:
         raise ValueError(
             f"{error}: remove it, and this agent starts again from the beginning of the run"

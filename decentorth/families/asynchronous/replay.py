@@ -57,7 +57,8 @@ def _replay(words: Sequence[str], communicator: Communicator) -> int:
         result = run.solve(Options(rows=2))
     except REFUSALS as error:
         raise InputError(one_line(error)) from error
-    here, there = result.iterates_sha256, header.get("iterates_sha256")
+    here = result.iterates_sha256
+    there = header.get("iterates_sha256")
     if here != there:
         complain(
             f"decentorth: the iterates differ from those of {path}: iterates_sha256 is {here} "

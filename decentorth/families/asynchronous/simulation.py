@@ -40,7 +40,8 @@ class Simulation(Driver):
         self, agents: Sequence[Agent], schedule: Schedule, ends: Sequence[float] = ()
     ) -> None:
         super().__init__(agents)
-        self._schedule, self._ends = schedule, ends or [math.inf] * len(agents)
+        self._schedule = schedule
+        self._ends = ends or [math.inf] * len(agents)
         self._places = [[agents[i].ins.index(agent.number) for i in agent.outs] for agent in agents]
         self._begin()
 
@@ -96,7 +97,8 @@ class Simulation(Driver):
         A row holds the number of the agent's messages that may still be used, the number of
         activations of the schedule, the agent's checkpoint, and these messages.
         """
-        rows, made = [], sum(self._count)
+        rows = []
+        made = sum(self._count)
         for agent, sent in zip(self.agents, self.sent, strict=True):
             words = [message.words() for message in sent.values()]
             rows.append(np.concatenate(([len(sent), made], agent.checkpoint(), *words)))

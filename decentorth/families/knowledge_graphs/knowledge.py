@@ -73,7 +73,8 @@ class Completions:
     tail); ``side`` says which."""
 
     def __init__(self, triples: Index, side: Side, n_entities: int) -> None:
-        self._side, self._n_entities = side, n_entities
+        self._side = side
+        self._n_entities = n_entities
         known = np.unique(self._keys(triples) * n_entities + triples[:, COLUMN[side]])
         self._keys_of, self._members = np.divmod(known, n_entities)
         starts = np.searchsorted(self._keys_of, self._keys_of)
@@ -143,7 +144,8 @@ def held_out(
     occur in the former."""
     entities = np.bincount(triples[:, [0, 2]].reshape(-1), minlength=n_entities)
     relations = np.bincount(triples[:, 1], minlength=n_relations)
-    wanted, chosen = round(share * len(triples)), np.zeros(len(triples), dtype=np.bool_)
+    wanted = round(share * len(triples))
+    chosen = np.zeros(len(triples), dtype=np.bool_)
     left = wanted
     for row in rng.permutation(len(triples)):
         if left == 0:
@@ -171,7 +173,8 @@ def most_frequent(graph: KnowledgeGraph, count: int) -> KnowledgeGraph:
             "entities: keep more"
         )
     every = np.concatenate((train, valid, test))
-    entities, relations = np.unique(every[:, [0, 2]]), np.unique(every[:, 1])
+    entities = np.unique(every[:, [0, 2]])
+    relations = np.unique(every[:, 1])
     for part in (train, valid, test):
         part[:, [0, 2]] = np.searchsorted(entities, part[:, [0, 2]])
         part[:, 1] = np.searchsorted(relations, part[:, 1])

@@ -209,7 +209,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         """An agent's training triples, sorted by relation, with their corruptions."""
         total = len(self.graph.train)
         first, last = (number * total // self.n_agents for number in (agent, agent + 1))
-        triples, count = self.graph.train[first:last], self.options.negatives
+        triples = self.graph.train[first:last]
+        count = self.options.negatives
         if self.options.loss == "softmax":
             count = 0
         tails = {"both": count - count // 2, "tail": count, "head": 0}[self.options.corrupt]
@@ -228,7 +229,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         They are ``relations`` ``(n_local, n_relations, n, n)``, ``entities`` (the y_i) ``(n_local,
         n_entities, n)`` and ``biases`` ``(n_local, n_entities)``.
         """
-        bound, entities = self.constraint.bound, self.graph.n_entities
+        bound = self.constraint.bound
+        entities = self.graph.n_entities
         return {
             "relations": x[:, :bound].reshape(len(x), -1, *self.constraint.each.shape),
             "entities": x[:, bound : bound + entities],
@@ -244,7 +246,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         start = np.zeros(self.shape)
         parts = self.unpack(start[None])
         parts["relations"][:] = np.eye(self.shape[1])
-        signs, spread = self.constraint.each.signs, self.options.spread
+        signs = self.constraint.each.signs
+        spread = self.options.spread
         parts["entities"][0] = around_pole(stream(seed), signs, self.graph.n_entities, spread)
         return start
 
@@ -277,7 +280,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
 
     def _slope(self, x: Array, samples: _Samples, scale: float) -> Array:
         """``shape``: the gradient of ``scale`` times the samples' losses."""
-        out, at = np.zeros_like(x), self.embedding(x)
+        out = np.zeros_like(x)
+        at = self.embedding(x)
         relations, coordinates, biases = (part[0] for part in self.unpack(out[None]).values())
         sums = _Slopes(relations, np.zeros_like(at.points), biases[:, None])
         self._losses(at, samples, sums)
@@ -288,7 +292,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
     def _losses(self, at: _Embedding, samples: _Samples, sums: _Slopes | None) -> float:
         """The losses of some triples, sorted by relation; their gradients are added to ``sums``,
         unless it is None."""
-        total, J = 0.0, self.constraint.each.signs
+        total = 0.0
+        J = self.constraint.each.signs
         if self.options.loss == "softmax":
             size = max(1, SCORE_BYTES // (8 * self.graph.n_entities))
         else:
@@ -298,7 +303,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
             triples, tails, heads = samples.take(slice(start, start + size))
             h, r, t = np.ascontiguousarray(triples.T)
             runs = _runs(r)
-            heads_at, tails_at = at.points[h], at.points[t] * J
+            heads_at = at.points[h]
+            tails_at = at.points[t] * J
             for_tails = _turned(at, runs, heads_at) * J
             for_heads = _turned(at, runs, tails_at, transposed=True)
             if self.options.loss == "softmax":
@@ -365,7 +371,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         queries unless ``sums`` is None."""
         if self.options.corrupt not in ("both", side):
             return 0.0, np.zeros_like(queries)
-        rows, truth = np.arange(len(triples)), triples[:, COLUMN[side]]
+        rows = np.arange(len(triples))
+        truth = triples[:, COLUMN[side]]
         sizes = self.manifold.sizes(queries)[:, None] * at.sizes
         scores, pulled = self._scores(queries @ at.points.T, sizes)
         scores += at.biases
@@ -402,7 +409,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
     def ranks(self, x: Array, triples: Index) -> Array:
         """``(2, m)``: the filtered ranks of the tails and of the heads of triples ``(m, 3)``, at
         one point ``shape``."""
-        at, J = self.embedding(x), self.constraint.each.signs
+        at = self.embedding(x)
+        J = self.constraint.each.signs
         found = np.empty((2, len(triples)))
         size = max(1, SCORE_BYTES // (8 * self.graph.n_entities))
         order = np.argsort(triples[:, 1], kind="stable")

@@ -94,7 +94,8 @@ class UltraESettings(SignedSettings, UltraEOptions):
         if self.entities is not None:
             graph = most_frequent(graph, self.entities)
         if not len(graph.test):
-            known = graph.n_entities, graph.n_relations
-            train, test = held_out(graph.train, self.held_out, *known, rng)
+            train, test = held_out(
+                graph.train, self.held_out, graph.n_entities, graph.n_relations, rng
+            )
             graph = graph._replace(train=train, test=test)
         return graph

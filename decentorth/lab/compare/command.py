@@ -152,7 +152,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
 
 def _run(words: Sequence[str], communicator: Communicator) -> int:
     configuration = read_configuration(CompareForm, words, communicator)
-    asked, root = configuration.settings, communicator.rank == 0
+    asked = configuration.settings
+    root = communicator.rank == 0
     if asked.print_config:
         return say(configuration.yaml(outputs=True), root)
     workers = together(communicator, lambda: _check_early(configuration, communicator))
@@ -236,7 +237,8 @@ def _check_early(configuration: CompareConfiguration, communicator: Communicator
     if communicator.size == 1:
         workers = processes(asked.workers)
     if asked.out is not None and communicator.rank == 0:
-        path, mine = Path(asked.out) / COMPARISON, configuration.yaml().encode()
+        path = Path(asked.out) / COMPARISON
+        mine = configuration.yaml().encode()
         refuse_unmarked(asked.out, FILES, COMPARISON)
         if path.exists() and not asked.overwrite and config_bytes(str(path)) != mine:
             raise InputError(

@@ -126,12 +126,16 @@ class CountedRuns:
             for entry in self.entries:
                 own = rows[tolerance, entry.label]
                 reached = [row for row in own if row["reached"]]
-                missed, counts = [math.inf] * (len(own) - len(reached)), {}
+                missed = [math.inf] * (len(own) - len(reached))
+                counts = {}
                 for name in self.quantities:
                     counts[name] = MedianRange.of([row[name] for row in reached] + missed)
                 diverged = sum(row["status"] == "diverged" for row in own)
-                numbers = tolerance, len(own), len(reached), diverged, counts
-                found.append(Line(entry.label, entry.step, *numbers))
+                found.append(
+                    Line(
+                        entry.label, entry.step, tolerance, len(own), len(reached), diverged, counts
+                    )
+                )
         return tuple(found)
 
     @property

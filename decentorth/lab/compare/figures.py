@@ -61,7 +61,8 @@ def curve(
     whole = [end for end, one in zip(ends, entry.traces, strict=True) if one.status != "diverged"]
     half = len(ends) // 2
     rows = sorted(whole)[half] if len(whole) > half else sorted(ends)[half]
-    x, y = np.full((len(ends), rows), np.nan), np.full((len(ends), rows), np.inf)
+    x = np.full((len(ends), rows), np.nan)
+    y = np.full((len(ends), rows), np.inf)
     for trial, (seed, trace) in enumerate(zip(comparison.rules.seeds, entry.traces, strict=True)):
         values = trace.history[metric][:rows]
         y[trial, : len(values)] = values
@@ -91,7 +92,8 @@ def curves(comparison: CountedRuns) -> Iterator[dict[str, Any]]:
     blank = dict.fromkeys(comparison.quantities)
     blank |= dict.fromkeys(f"{name} {kind}" for name in metrics for kind in Curve._fields[1:])
     for entry in comparison.entries:
-        own, columns = [name for name in metrics if name in entry.traces[0].history], {}
+        own = [name for name in metrics if name in entry.traces[0].history]
+        columns = {}
         for name in comparison.quantities:
             columns[name] = curve(comparison, entry, (own[0], name), first=0).x
         for name in own:
@@ -173,7 +175,8 @@ def figure(
     if width == "page":
         across = len(columns) if len(columns) > 1 else len(metrics)
     sharing = "row" if across == len(columns) else "none"
-    pairs, size = list(product(metrics, columns)), records.WIDTHS[width]
+    pairs = list(product(metrics, columns))
+    size = records.WIDTHS[width]
     looks = [records.look(place) for place in range(len(drawn))]
     for one, look in zip(drawn, looks, strict=True):
         look["color"] = (colors or {}).get(one.label, look["color"])
@@ -245,9 +248,11 @@ def _panel(
 ) -> None:
     """Draw a metric against a count."""
     metric, _ = shown
-    least, vertical = 0.0, "y" in log
+    least = 0.0
+    vertical = "y" in log
     if metric == "objective":  # of any sign
-        least, vertical = -math.inf, False
+        least = -math.inf
+        vertical = False
     records.scales(panel, SCALES["x" in log], SCALES[vertical])
     ranges: list[tuple[Curve, object]] = []
     for entry, mine in zip(entries, looks, strict=True):

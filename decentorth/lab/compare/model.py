@@ -64,7 +64,8 @@ class NetworkModel(Settings):
             An unknown name or parameter, or a value that does not fit.
         """
         try:
-            first, written = _IDEAL, name
+            first = _IDEAL
+            written = name
             if "=" not in name.partition(":")[0]:
                 first, written = text.divided("network", name, NETWORKS, _OWN)
             where = f"network {name!r}"

@@ -90,7 +90,8 @@ class ComparisonPlan:
         about = {"algorithms": named, "rules": rules, "placement": placement, "W": W}
         about["extending"] = extending and [entry.label for entry in extending.entries]
         check_facts(self.communicator, {f"the argument {name}": one for name, one in about.items()})
-        self._problem, self._placement = problem, placement
+        self._problem = problem
+        self._placement = placement
         self._digests: dict[int, tuple[str, str]] = {}
         self._earlier = extending.entries if extending is not None else ()
         for entry in self._earlier:
@@ -116,8 +117,9 @@ class ComparisonPlan:
             raise ValueError(f"metric: {rules.metric} needs {_NEEDS[rules.metric]}; take {known}")
 
     def _job(self, label: str, step: Candidate, seed: int) -> Job:
-        where = self.W[seed], self._placement
-        return Job(label, step.algorithm, seed, self.rules, self._problem, *where)
+        return Job(
+            label, step.algorithm, seed, self.rules, self._problem, self.W[seed], self._placement
+        )
 
     @property
     def total(self) -> int:
@@ -132,14 +134,18 @@ class ComparisonPlan:
         """Make the runs that are not in ``store``; raises as `compare`, and calls ``advance`` after
         each run, on every rank."""
         made = partial(self._made, workers, store, advance)
-        jobs, steps, entries = [], [], [*self._earlier]
+        jobs = []
+        steps = []
+        entries = [*self._earlier]
         for label, grid in self.grids.items():
             jobs += [self._job(label, one, seed) for one in grid for seed in self._tuning(grid)]
-        traces, jobs = made(jobs), []
+        traces = made(jobs)
+        jobs = []
         for label, grid in self.grids.items():
             seeds = len(self._tuning(grid))
             tried = tuple(replace(one, traces=tuple(islice(traces, seeds))) for one in grid)
-            chosen, own = best(tried, self.rules), own_step(tried)
+            chosen = best(tried, self.rules)
+            own = own_step(tried)
             both = list({one.factor: one for one in (chosen, own)}.values())
             steps.append((label, tried, both))
             jobs += [self._job(label, one, seed) for one in both for seed in self.rules.seeds]
@@ -165,7 +171,8 @@ class ComparisonPlan:
         missing = [job for job, trace in zip(jobs, kept, strict=True) if trace is None]
         work: Callable[[Job], Trace] = make
         if self.communicator.size > 1:
-            work, workers = partial(make, comm=self.communicator), 1
+            work = partial(make, comm=self.communicator)
+            workers = 1
         made = []
         with contextlib.closing(results(work, missing, workers, Job.words)) as fresh:
             for job, trace in zip(jobs, kept, strict=True):
@@ -251,11 +258,13 @@ def compare(
     if extending is not None:
         if rules is not None or networks is not None:
             raise ValueError("a comparison that is extended has rules and networks: leave them out")
-        rules, networks = extending.rules, extending.networks
+        rules = extending.rules
+        networks = extending.networks
     setting: dict[str, Any] = {"extending": extending, "comm": comm, "placement": placement}
     setting["networks"] = networks or "lan"
     plan = ComparisonPlan(problem, algorithms, W, rules or Rules(), **setting)
-    store, communicator = None, plan.communicator
+    store = None
+    communicator = plan.communicator
     ranks = AgentCollective(communicator, even_bounds(communicator.size, communicator.size))
     if out is not None:
         with ranks.together():

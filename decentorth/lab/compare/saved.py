@@ -74,7 +74,8 @@ def write(
 
 def _data(comparison: CountedRuns) -> dict[str, Any]:
     """The comparison as JSON can hold it; of tuning runs the rows that tuning reads."""
-    rules, entries = comparison.rules, []
+    rules = comparison.rules
+    entries = []
     for one in comparison.entries:
         found = {"label": one.label, "step": one.step, "chosen": one.tried.index(one.chosen)}
         found["tried"] = [(step.factor, step.step, _few(step.traces, rules)) for step in one.tried]

@@ -70,7 +70,8 @@ def table(
     check_known("unknown tolerance", map(str, tolerances), there)
     names = sorted(columns or known, key=lambda name: name != "step")  # words stand at the left
     headings = ["method", *(UNITS.get(name, (name,))[0] for name in names)]
-    escaped, remarks = _ESCAPED[form], [*map(plain, notes(comparison))]
+    escaped = _ESCAPED[form]
+    remarks = [*map(plain, notes(comparison))]
     if not ranges:
         remarks[0] = remarks[0].replace("Median (range)", "Median")
     if form in ("markdown", "html"):
@@ -88,7 +89,8 @@ def table(
 def number(value: float, quantity: str) -> str:
     """A count as it is shown: whole numbers as such, others to `DIGITS` digits, infinity where it
     was not reached."""
-    scaled, digits = value * UNITS.get(quantity, ("", 1.0))[1], DIGITS
+    scaled = value * UNITS.get(quantity, ("", 1.0))[1]
+    digits = DIGITS
     if quantity in _WHOLE:
         digits = 6
     if 10**digits <= scaled < math.inf and (quantity in _WHOLE or scaled < 1e6):
@@ -117,13 +119,15 @@ def _rows(lines: list[Line], names: Sequence[str], ranges: bool, form: Form) -> 
 
     The least median of a column is bold, of the methods of which every trial reached the tolerance.
     """
-    bold, escaped = _BOLD[form], _ESCAPED[form]
+    bold = _BOLD[form]
+    escaped = _ESCAPED[form]
     whole = [line for line in lines if line.reached == line.trials]
     for line in lines:
         cells = {"step": escaped(line.step), "reached": f"{line.reached}/{line.trials}"}
         for quantity, counts in line.counts.items():
             median, low, high = (number(value, quantity) for value in counts)
-            shown, between = median, span(low, high)
+            shown = median
+            between = span(low, high)
             if line in whole and counts.median == min(
                 other.counts[quantity].median for other in whole
             ):
@@ -136,13 +140,15 @@ def _rows(lines: list[Line], names: Sequence[str], ranges: bool, form: Form) -> 
 
 def _text(parts: TableParts) -> str:
     """The medians and the notes in 80 columns; rows that are too long for that take two lines."""
-    lines, texts = [parts.title], parts.texts
+    lines = [parts.title]
+    texts = parts.texts
     heads = [name.replace("megabytes", "MB").replace("seconds ", "s ") for name in parts.headings]
     for tolerance, rows in parts.blocks.items():
         labels = [f"to {tolerance:g}", *(", step ".join(row[:texts]) for row in rows)]
         cells = [row[texts:] for row in (heads, *rows)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        left, between = max(map(len, labels)), "  "
+        left = max(map(len, labels))
+        between = "  "
         if left + sum(widths) + 2 * len(widths) > WIDTH:
             left, between = 0, "\n    "
         lines.append("")
@@ -155,7 +161,9 @@ def _text(parts: TableParts) -> str:
 
 
 def _markdown(parts: TableParts) -> str:
-    names, lines, texts = parts.headings, [f"# {parts.title}"], parts.texts
+    names = parts.headings
+    lines = [f"# {parts.title}"]
+    texts = parts.texts
     sides = ["<" * (place < texts) or ">" for place in range(len(names))]
     for tolerance, rows in parts.blocks.items():
         widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
@@ -171,7 +179,8 @@ def _markdown(parts: TableParts) -> str:
 
 def _html(parts: TableParts) -> str:
     """A table for each tolerance and the notes, without scripts or files."""
-    lines, heads = [f"<div><strong>{escape(parts.title)}</strong>"], parts.headings
+    lines = [f"<div><strong>{escape(parts.title)}</strong>"]
+    heads = parts.headings
     for tolerance, rows in parts.blocks.items():
         lines.append(f"<p>To {tolerance:g}</p><table>")
         lines.append(f"<tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>")
@@ -211,7 +220,8 @@ _ESCAPED = {
 
 
 def _latex(parts: TableParts, caption: str, label: str) -> str:
-    count, texts = len(parts.headings), parts.texts
+    count = len(parts.headings)
+    texts = parts.texts
     lines = [r"% needs \usepackage{booktabs}", *(f"% {note}" for note in parts.notes)]
     lines += [r"\begin{table}", r"\centering\footnotesize", r"\setlength{\tabcolsep}{3pt}"]
     lines += [rf"\caption{{{_in_latex(caption)}}}", rf"\label{{{label}}}"]

@@ -83,7 +83,8 @@ class Trace:
 
         Raises one of `DAMAGED` for other content.
         """
-        dtypes, history = dict.fromkeys(COUNTS, np.int64), {}
+        dtypes = dict.fromkeys(COUNTS, np.int64)
+        history = {}
         for name, column in kept["history"].items():
             history[name] = np.array(column, dtype=dtypes.get(name, np.float64))
         iteration = history["iteration"]
@@ -117,7 +118,8 @@ def _rounded(run: Run, x: Array) -> str:
 
 def make(job: Job, comm: object = "serial") -> Trace:
     """Make the run; called by every rank of ``comm``."""
-    run, rules = job.run(comm), job.rules
+    run = job.run(comm)
+    rules = job.rules
     digest = fingerprint(run)
     steps = Steps(run.algorithm, prints=False)
     options = Options(
@@ -146,7 +148,8 @@ class Store:
     def __init__(
         self, folder: Path, about: Mapping[str, object] | None, communicator: Communicator
     ):
-        self.folder, self.communicator = folder, communicator
+        self.folder = folder
+        self.communicator = communicator
         self._checks = about is None
         about = about or {}
         self._about = {**about, "version": __version__, "files": _stamps(about.values())}
@@ -155,7 +158,8 @@ class Store:
         """The file of a job's run, on rank 0."""
         if self.communicator.rank > 0:
             return None
-        rules, kind = job.rules, type(job.algorithm)
+        rules = job.rules
+        kind = type(job.algorithm)
         sources = {getattr(sys.modules[base.__module__], "__file__", None) for base in kind.__mro__}
         facts = {
             **self._about,

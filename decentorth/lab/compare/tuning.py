@@ -56,7 +56,8 @@ def step_words(algorithm: object, resolved: object) -> str:
 
 
 def _step_words(algorithm: object, resolved: object) -> str:
-    step, used = Declared.of(algorithm).step_size, str(Declared.of(resolved).step_size)
+    step = Declared.of(algorithm).step_size
+    used = str(Declared.of(resolved).step_size)
     if step is None:
         return "none"
     if step == "auto":

@@ -85,9 +85,13 @@ def _failures(entry: Entry, rules: Rules) -> Iterator[str]:
 def ending(trace: Trace, rules: Rules) -> tuple[str, float]:
     """Why a run did not reach the smallest tolerance, with braces for the value to blame, and that
     value."""
-    history, least, name = trace.history, rules.tolerances[-1], rules.metric.replace("_", " ")
-    values, most = history[rules.metric], (rules.consensus_factor or math.inf) * least
-    last, apart = float(values[-1]), float(history["consensus_rms"][-1])
+    history = trace.history
+    least = rules.tolerances[-1]
+    name = rules.metric.replace("_", " ")
+    values = history[rules.metric]
+    most = (rules.consensus_factor or math.inf) * least
+    last = float(values[-1])
+    apart = float(history["consensus_rms"][-1])
     if trace.status == "diverged" or not math.isfinite(last):
         return "diverged", last
     if last <= least and apart > most:
@@ -96,7 +100,8 @@ def ending(trace: Trace, rules: Rules) -> tuple[str, float]:
         return "ended with feasibility {}", float(history["feasibility"][-1])
     if rules.metric == "error" and history["gradient_norm"][-1] <= least:
         return "came to another critical point, with error {}", last
-    how, half = "still improved at the end,", history["iteration"][-1] // 2
+    how = "still improved at the end,"
+    half = history["iteration"][-1] // 2
     if last > _STALLED * values[np.searchsorted(history["iteration"], half)]:
         how = "stalled"
     return f"{how} with {name} {{}}", last
@@ -105,11 +110,13 @@ def ending(trace: Trace, rules: Rules) -> tuple[str, float]:
 def _worse(entry: Entry, rules: Rules) -> Iterator[str]:
     """A note where the method's own step does better in the trials than the tuned one."""
     runs = entry.untuned or entry.traces
-    own, tuned = merit(runs, rules), merit(entry.traces, rules)
+    own = merit(runs, rules)
+    tuned = merit(entry.traces, rules)
     if own >= tuned:
         return
     place = next(place for place, one in enumerate(own) if one != tuned[place])
-    better, worse = own[place], tuned[place]
+    better = own[place]
+    worse = tuned[place]
     what = f"{rules.metric.replace('_', ' ')} {better:.2g}, not {worse:.4g}"
     if place < len(own) - 1:
         tolerance = rules.tolerances[-1 - place // 2]
@@ -139,7 +146,9 @@ def _seeds(seeds: range) -> str:
 
 def _minimisers(comparison: CountedRuns) -> Iterator[str]:
     """A note on the trials in which methods came to different minimisers."""
-    rules, apart, least = comparison.rules, [], min(comparison.shown, default=-math.inf)
+    rules = comparison.rules
+    apart = []
+    least = min(comparison.shown, default=-math.inf)
     higher: Counter[str] = Counter()
     for trial, seed in enumerate(rules.seeds):
         runs = {entry.label: entry.traces[trial].history for entry in comparison.entries}

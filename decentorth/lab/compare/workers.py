@@ -73,7 +73,8 @@ def results(
 
     workers = min(workers, len(trials))
     pool = ProcessPoolExecutor(workers, initializer=_settle, initargs=registry.plugins())
-    left, ahead = iter(trials), deque[Future[R]]()
+    left = iter(trials)
+    ahead = deque[Future[R]]()
 
     def next_result() -> R:
         """The result of the oldest trial under way. At most two per worker are submitted, as many

@@ -57,7 +57,8 @@ def _examined(words: Sequence[str]) -> int:
         parser = Parser({"Settings": settings(DoctorSettings)}, "decentorth doctor", summary)
         return say(parser.format_help(), root)
     asked, _ = take(DoctorSettings, words, alone=True)
-    started, command = asked.ranks, "python -m decentorth.run"
+    started = asked.ranks
+    command = "python -m decentorth.run"
     if variable:
         started = ranks
     if started and _mpienv.torchrun():

@@ -26,7 +26,8 @@ def works(findings: Iterable[Finding]) -> bool:
 
 def text(findings: Sequence[Finding], command: str, width: int = 120) -> str:
     """The findings as text for a terminal, with a conclusion on ``command``, the main job."""
-    column, lines = " " * 25, []
+    column = " " * 25
+    lines = []
     wrap = partial(textwrap.wrap, width=width, subsequent_indent=column, break_on_hyphens=False)
     for what, state, found, remedy in findings:
         lines += wrap(found, initial_indent=f"{state:9}{what:16}")

@@ -84,7 +84,8 @@ def _ask(command: Sequence[str], seconds: float) -> tuple[int, str, str]:
     """The exit code and the output of a command; a launcher that does not end is terminated, which
     ends its ranks."""
     try:
-        pipe, null = subprocess.PIPE, subprocess.DEVNULL
+        pipe = subprocess.PIPE
+        null = subprocess.DEVNULL
         streams: dict[str, Any] = {"stdin": null, "stdout": pipe, "stderr": pipe}
         with subprocess.Popen(command, text=True, errors="replace", **streams) as process:
             try:

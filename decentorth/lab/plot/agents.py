@@ -32,11 +32,13 @@ def run_graph(folder: str, configuration: Given) -> tuple[nx.Graph[int], object]
 
     InputError for a network that changes over time.
     """
-    known, given = settings(CaseSettings), {}
+    known = settings(CaseSettings)
+    given = {}
     for name in (*NETWORK, "seed"):
         if configuration.get(name) is not None:
             given[name] = read_value(name, known[name].hint, configuration[name])
-    case, data = CaseSettings(**given), configuration.get("data")
+    case = CaseSettings(**given)
+    data = configuration.get("data")
     sites = site_names(site_files(str(data))) if data else ()
     W = wiring.make(case, sites).W
     match W:

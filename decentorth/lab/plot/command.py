@@ -86,7 +86,8 @@ def labels_of(configurations: Mapping[str, Mapping[str, object]]) -> dict[str, s
     def kind_of(one: Mapping[str, object]) -> tuple[object, object]:
         return one.get("problem"), one.get("algorithm")
 
-    whole, found = {*settings(RunSettings)}, {}
+    whole = {*settings(RunSettings)}
+    found = {}
     for folder, own in configurations.items():
         kin = [one for one in configurations.values() if kind_of(one) == kind_of(own)]
         parts = []

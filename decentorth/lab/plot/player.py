@@ -128,7 +128,8 @@ def _plain(values: NDArray[np.float64]) -> object:
 
 def _unit(places: NDArray[np.float64]) -> NDArray[np.float64]:
     """Positions scaled into the unit square, their shape kept."""
-    low, high = places.min(axis=0), places.max(axis=0)
+    low = places.min(axis=0)
+    high = places.max(axis=0)
     size = max(float((high - low).max()), 1e-9)
     scaled: NDArray[np.float64] = 0.5 + (places - 0.5 * (low + high)) / size
     return scaled
@@ -136,13 +137,12 @@ def _unit(places: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def sentences(history: Columns, n: int) -> list[str]:
     """The three sentences about the end of a run of n agents."""
-    rounds, sent = int(history["rounds"][-1]), float(history["bytes"][-1])
+    rounds = int(history["rounds"][-1])
+    sent = float(history["bytes"][-1])
     said = [f"{n} agents took {rounds} rounds of messages; each sent {size(sent / n)}."]
     if "consensus_error" in history:
         apart = history["consensus_error"]
-        said.append(
-            f"They disagreed by up to {apart.max():.2g}, and by {apart[-1]:.2g} at the end."
-        )
+        said.append(f"Their disagreement rose to {apart.max():.2g} and fell to {apart[-1]:.2g}.")
     last = []
     if "gradient_norm" in history:
         gradient = history["gradient_norm"]

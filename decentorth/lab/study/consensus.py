@@ -39,7 +39,8 @@ def trials(full: bool, seed: int) -> list[Trial]:
 
 def run(trial: Trial) -> list[Row]:
     """The rows of a trial: `POINTS` rows, evenly spaced in k until sigma^k is 1e-10."""
-    n, seed = trial["n"], trial["seed"]
+    n = trial["n"]
+    seed = trial["seed"]
     network = Network(mixing_matrix(trial), "serial")
     spectrum = tp.spectrum(network.W)
     last = POINTS - 1
@@ -60,7 +61,8 @@ def run(trial: Trial) -> list[Row]:
             rate = (error / past) ** (1.0 / (k - before))
         measured = {"k": k, "error": error, "bound": spectrum.sigma**k, "rate": rate}
         rows.append({**trial, "sigma": spectrum.sigma, **measured})
-        before, past = k, error
+        before = k
+        past = error
     return rows
 
 
@@ -68,7 +70,8 @@ def run(trial: Trial) -> list[Row]:
 def figure(rows: DataFrame) -> Figure:
     """The figure of the error of each family against sigma^k, below the diagonal."""
     drawn, (axes,) = panels(1, len(RULES), (10.5, 3.9))
-    n, ends = rows["n"].max(), [_SMALLEST, 1.0]
+    n = rows["n"].max()
+    ends = [_SMALLEST, 1.0]
     shown = rows[(rows["n"] == n) & (rows["seed"] == rows["seed"].min())]
     for panel, rule in zip(axes, RULES, strict=True):
         for family, found in shown[shown["weights"] == rule].groupby("family", sort=False):

@@ -59,7 +59,9 @@ be linear."""
 def trials(full: bool, seed: int) -> list[Trial]:
     """The trials: problems times families times weights, with 16 agents (in full also 36, both
     orders, and two seeds)."""
-    sizes, orders, seeds = (16, 36)[: 1 + full], ORDERS[: 1 + full], range(seed, seed + 1 + full)
+    sizes = (16, 36)[: 1 + full]
+    orders = ORDERS[: 1 + full]
+    seeds = range(seed, seed + 1 + full)
     cases = {"n": sizes, "problem": PROBLEMS, "family": FAMILIES, "weights": RULES}
     made = grid(**cases, order=orders, seed=seeds)
     return [one for one in made if one["family"] != "hypercube" or one["n"] == 16]
@@ -99,7 +101,8 @@ def drive(run: Run, floor: float, *, centred: bool) -> tuple[Any, Counts | None,
     to that of the landing fields, from which it drifts by rounding: a run towards zero then
     converges without end, where it would stop near 1e-16.
     """
-    problem, network = run.problem, run.network
+    problem = run.problem
+    network = run.network
     trackers: list[float] = []
     reached, first = None, 0.0
     for state in run.states():
@@ -137,7 +140,10 @@ def measured_rate(trackers: Array, floor: float, window: float) -> float | None:
 
 def run(trial: Trial) -> list[Row]:
     """The only row of a trial."""
-    name, n, seed, order = trial["problem"], trial["n"], trial["seed"], trial["order"]
+    name = trial["problem"]
+    n = trial["n"]
+    seed = trial["seed"]
+    order = trial["order"]
     W = mixing_matrix(trial)
     spectrum = tp.spectrum(W)
     problem = make_problem(name, n, seed)
@@ -186,7 +192,8 @@ def predict(name: str, problem: Any, W: Weights, state: Any, order: Any) -> floa
 def guarantee(run: Run, state: Observed, spectrum: tp.MixingSpectrum) -> tuple[float, float]:
     """The guaranteed step of paper 004 and the iterations after which it guarantees the tolerance
     for some iterate."""
-    problem, n = run.problem, run.problem.n_agents
+    problem = run.problem
+    n = run.problem.n_agents
     penalty = float(state.penalty.mean())
     c = constants(problem, min(spectrum.sigma, 1.0), spectrum.lambda_min, penalty, EPS)
     fields = blockwise(landing, problem, run.x0, np.full(n, penalty))
@@ -213,7 +220,8 @@ def figure(rows: DataFrame) -> Figure:
     measured against predicted rates."""
     drawn, (axes,) = panels(1, len(PROBLEMS) + 1, (14.0, 3.9))
     shapes = dict(zip(RULES, ("full", "none", "left"), strict=True))
-    first, points_only = rows[rows["order"] == ORDERS[0]], {"linewidth": 0.0}
+    first = rows[rows["order"] == ORDERS[0]]
+    points_only = {"linewidth": 0.0}
     for panel, name in zip(axes, PROBLEMS, strict=False):
         own = first[first["problem"] == name]
         found = own[own["predicted"].between(0.0, 1.0, inclusive="neither")]
@@ -252,7 +260,8 @@ def conclusions(rows: DataFrame) -> Iterator[str]:
     yield table(compared.agg(**_OFF).reset_index(), ("problem", *_OFF))
     case = ["problem", "family", "n", "order", "seed"]
     cases = rows.fillna({"iterations": math.inf}).groupby(case, sort=False)
-    fewest, widest = cases["iterations"].idxmin(), cases["gap"].idxmax()
+    fewest = cases["iterations"].idxmin()
+    widest = cases["gap"].idxmax()
     chosen = {"fewest": fewest, "widest": widest, "both": fewest[fewest == widest]}
     yield (
         f"of {len(fewest)} cases those in which a rule needs the fewest iterations, has the "

@@ -98,7 +98,8 @@ def safe_step(
     ``smoothness`` is L', and ``field`` is G, a bound on ||grad f_i(x)||_F = ||skew(G_i x^T) x||_F
     on the region.
     """
-    push, contraction = field + penalty * eps * (1.0 + eps), (1.0 - sigma) ** 2
+    push = field + penalty * eps * (1.0 + eps)
+    contraction = (1.0 - sigma) ** 2
     inward = penalty**2 * (1.0 + eps / 2.0) * eps**2
     return min(
         penalty * eps * (1.0 - eps / 4.0) * contraction / (16.0 * smoothness * push),
@@ -119,7 +120,8 @@ def contraction_matrix(
     ``disagreement`` is the norm of W - I off the mean. By default it is sigma, as printed in
     Lemma IV.3; with 1 - lambda_min the bound is true.
     """
-    shrink, spread = 0.5 * (1.0 + sigma**2), (1.0 + sigma**2) / (1.0 - sigma**2)
+    shrink = 0.5 * (1.0 + sigma**2)
+    spread = (1.0 + sigma**2) / (1.0 - sigma**2)
     product = (step * smoothness) ** 2
     if disagreement is None:
         disagreement = sigma
@@ -214,7 +216,8 @@ class Constants(NamedTuple):
 def check_problem(problem: Problem[Any]) -> None:
     """Raise ValueError for a problem to which the paper does not apply: it is about smooth
     objectives on the Stiefel manifold."""
-    name, constraint = type(problem).__name__, problem.constraint
+    name = type(problem).__name__
+    constraint = problem.constraint
     if isinstance(problem, Nonsmooth) and problem.nonsmooth:
         fault = f"{name} is not smooth"
     elif not isinstance(constraint, OrthonormalLanding):
@@ -299,11 +302,13 @@ def ergodic_bounds(
     ||y_0 - ybar_0||_F^2 over agents. ``printed`` takes the L of the printed theorem instead of the
     L_Lambda that its proof needs.
     """
-    c, s = constants, constants.sigma**2
+    c = constants
+    s = constants.sigma**2
     own = {True: c.lipschitz, False: c.field_lipschitz}[printed]
     start = (1.0 + s) / (1.0 - s) ** 3 * spread
     field = 4.0 / (step * c.rho) * descent
     field += 32.0 * (step * c.ratio * own) ** 2 / (c.rho**2 * c.n_agents) * start
-    consensus, cube = 16.0 * step**2 * (1.0 + 1.0 / (c.rho * c.n_agents)) * start, step**3
+    consensus = 16.0 * step**2 * (1.0 + 1.0 / (c.rho * c.n_agents)) * start
+    cube = step**3
     consensus += (1.0 + s) ** 2 / (1.0 - s) ** 4 * 512.0 * cube * c.smoothness**2 / c.rho * descent
     return field / iterations, consensus / iterations

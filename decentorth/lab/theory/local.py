@@ -71,7 +71,9 @@ def landing_jacobian(problem: _P, x: Array, penalty: Array) -> Array:
     """
     n, d, r = x.shape
     gradient = problem.gradient(x)
-    xt, gt, weight = x.swapaxes(-1, -2), gradient.swapaxes(-1, -2), penalty[:, None, None]
+    xt = x.swapaxes(-1, -2)
+    gt = gradient.swapaxes(-1, -2)
+    weight = penalty[:, None, None]
     gram = xt @ x
     gap = gram - np.eye(r)
     jacobian = np.empty((n, d * r, d * r))
@@ -93,7 +95,8 @@ def solution(problem: Problem[Landing], x: Array, penalty: float = 1.0) -> Array
 
     Raises ValueError when Newton's method does not converge.
     """
-    point, weights = x.copy(), np.full(problem.n_local, penalty)
+    point = x.copy()
+    weights = np.full(problem.n_local, penalty)
     shrinking = np.inf
     for _ in range(_NEWTON):
         points = np.repeat(point[None], problem.n_local, axis=0)

@@ -39,8 +39,13 @@ def measure(run: Any, constants: Constants, iterations: int) -> Measured:
 
     All agents must be in this process, with one constant step and penalty.
     """
-    n, problem, c = run.problem.n_agents, run.problem, constants
-    fields, spreads, merits, allowances = [], [], [], []
+    n = run.problem.n_agents
+    problem = run.problem
+    c = constants
+    fields = []
+    spreads = []
+    merits = []
+    allowances = []
     worst, step, initial = 0.0, 0.0, 0.0
     for state in itertools.islice(run.states(), iterations + 1):
         mean = state.x.mean(0)
@@ -60,6 +65,8 @@ def measure(run: Any, constants: Constants, iterations: int) -> Measured:
             + 0.5 * step**2 * c.smoothness * float((tracker * tracker).sum())
         )
     bounds = ergodic_bounds(c, step, iterations, merits[0] - merits[-1], initial)
-    field, consensus = float(np.mean(fields[:-1])), float(np.mean(spreads[1:]))
-    merit, allowance = np.array(merits), np.array(allowances[:-1])
+    field = float(np.mean(fields[:-1]))
+    consensus = float(np.mean(spreads[1:]))
+    merit = np.array(merits)
+    allowance = np.array(allowances[:-1])
     return Measured(iterations, field, bounds[0], consensus, bounds[1], merit, allowance, worst)

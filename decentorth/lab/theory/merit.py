@@ -95,10 +95,12 @@ class Merit:
         self, problem: Problem[object], state: Any, collective: Collective
     ) -> tuple[float, ...]:
         """The columns, the same on every rank, from two ordered sums over the agents."""
-        n, tracks = problem.n_agents, "tracker" in state._fields
+        n = problem.n_agents
+        tracks = "tracker" in state._fields
         total = collective.sum(state.x, *((state.tracker,) if tracks else ()))
         mean = total[0] / n
-        gradients, scalars = np.empty_like(state.x), np.empty((len(state.x), 2))
+        gradients = np.empty_like(state.x)
+        scalars = np.empty((len(state.x), 2))
         for block, part in problem.blocks():
             points = np.repeat(mean[None], part.n_local, axis=0)
             gradients[block] = part.gradient(points)

@@ -123,7 +123,8 @@ def _scaled(values: Array, eps: float) -> float:
     """The largest ||values * (1 + t)|| over ||t|| <= eps: t_j = v_j^2 / (mu - v_j^2) with mu such
     that ||t|| = eps."""
     squares = (values / (values.max() or 1.0)) ** 2  # zeros where all are
-    low, high = 1.0 + 1.0 / eps, 1.0 + np.sqrt(len(values)) / eps
+    low = 1.0 + 1.0 / eps
+    high = 1.0 + np.sqrt(len(values)) / eps
     for _ in range(100):
         mu = 0.5 * (low + high)
         t = squares / (mu - squares)

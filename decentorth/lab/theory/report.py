@@ -36,7 +36,8 @@ def table(c: Constants, step: float, name: str) -> Iterator[str]:
     for field, (symbol, meaning) in MEANINGS.items():
         if field != "smoothness_quadratic" or c.kind != "sampled":
             yield f"{symbol:<15} {getattr(c, field):<10.4g} {meaning}"
-    guaranteed, stable = step / c.guaranteed, step / c.stable
+    guaranteed = step / c.guaranteed
+    stable = step / c.stable
     yield (
         f"{'practical':<15} {step:<10.4g} {name}: {guaranteed:.2g} times the guaranteed, "
         f"{stable:.2g} times alpha_stable"
@@ -63,8 +64,10 @@ def beside(measured: Measured, step: float, *, guaranteed: bool) -> Iterator[str
 def report(configuration: Configuration, iterations: int | None) -> Iterator[str]:
     """The lines for one configuration; ValueError for an algorithm other than DRFGT, and a problem
     that is not the paper's."""
-    settings, method = configuration.run, configuration.algorithm
-    n, seed = settings.agents, settings.seed
+    settings = configuration.run
+    method = configuration.algorithm
+    n = settings.agents
+    seed = settings.seed
     if type(method) is not DRFGT:
         raise InputError(
             f"paper 004 is about drfgt, not {settings.algorithm}; leave --algorithm out"
@@ -85,7 +88,8 @@ def report(configuration: Configuration, iterations: int | None) -> Iterator[str
         problem = _problem(configuration)
         practical: Any = run(method)
         state = next(practical.states())
-        step, penalty = float(state.step_size.mean()), float(state.penalty.mean())
+        step = float(state.step_size.mean())
+        penalty = float(state.penalty.mean())
         second, smallest = practical.network.spectrum
         sigma = max(second, -smallest)
         found = constants(practical.problem, sigma, smallest, penalty, method.eps, seed=seed)

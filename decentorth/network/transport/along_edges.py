@@ -51,7 +51,9 @@ class _Exchange:
     """A repeated exchange of fixed buffers."""
 
     def __init__(self, owner: AlongEdges, sends: Links, receives: Links) -> None:
-        self._owner, self._sends, self._receives = owner, sends, receives
+        self._owner = owner
+        self._sends = sends
+        self._receives = receives
 
     def __call__(self) -> None:
         for rank, array in self._sends:
@@ -83,7 +85,9 @@ class AlongEdges(Communicator):
     def __init__(
         self, carrier: Carrier, edges: Iterable[tuple[int, int]], sites: Sequence[str] = ()
     ) -> None:
-        self._carrier, self.rank, self.size = carrier, carrier.rank, carrier.size
+        self._carrier = carrier
+        self.rank = carrier.rank
+        self.size = carrier.size
         self.sites = tuple(sites) or tuple(map(str, range(carrier.size)))
         near: list[set[int]] = [set() for _ in range(self.size)]
         for i, j in edges:
@@ -170,7 +174,8 @@ class AlongEdges(Communicator):
 
 def _tree(near: Sequence[set[int]], rank: int) -> tuple[int | None, list[int]]:
     """The ranks above and below this one in the tree of shortest paths to rank 0."""
-    parents, order = {0: 0}, [0]
+    parents = {0: 0}
+    order = [0]
     for one in order:
         for other in sorted(near[one] - parents.keys()):
             parents[other] = one
@@ -191,7 +196,8 @@ def _joined(found: Mapping[int, bytes]) -> bytes:
 
 def _taken_apart(joined: bytes) -> dict[int, bytes]:
     """The bytes by rank of such a message."""
-    found, place = {}, 0
+    found = {}
+    place = 0
     while place < len(joined):
         start = place + 2 * _LENGTH
         rank = int.from_bytes(joined[place : place + _LENGTH], "little")

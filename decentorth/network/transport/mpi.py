@@ -100,7 +100,8 @@ class _Exchange:
     """Persistent requests on fixed buffers; receives are posted before anything is sent."""
 
     def __init__(self, owner: MpiCommunicator, sends: Links, receives: Links) -> None:
-        receive, send = owner.comm.Recv_init, owner.comm.Send_init
+        receive = owner.comm.Recv_init
+        send = owner.comm.Send_init
         requests = [receive([x, MPI.DOUBLE], rank, _EXCHANGE) for rank, x in receives]
         requests += [send([x, MPI.DOUBLE], rank, _EXCHANGE) for rank, x in sends]
         self._start = partial(MPI.Prequest.Startall, requests)
@@ -121,7 +122,9 @@ class _Post:
     without waiting."""
 
     def __init__(self, owner: MpiCommunicator, sends: PostLinks, receives: PostLinks, width: int):
-        self._comm, self._receives, self._sends = owner.comm, [], []
+        self._comm = owner.comm
+        self._receives = []
+        self._sends = []
         self._in = np.zeros((len(receives), width), dtype=np.int64)
         self._out = np.zeros((len(sends), width), dtype=np.int64)
         for row, (rank, tag) in zip(self._in, receives, strict=True):
@@ -198,7 +201,9 @@ class MpiCommunicator:
         )
 
     def _open(self, comm: MPI.Intracomm) -> None:
-        self.comm, self.rank, self.size = comm, comm.rank, comm.size
+        self.comm = comm
+        self.rank = comm.rank
+        self.size = comm.size
         self._leaving = comm.Dup()  # its barrier cannot match another collective call
         self._watch = self._new_watch() if self.size > 1 else None
         _opened[self] = None
@@ -225,7 +230,8 @@ class MpiCommunicator:
             if request.Test():
                 return
         now = time.monotonic()
-        long, look = now + _LONG, now + _LOOK_EVERY
+        long = now + _LONG
+        look = now + _LOOK_EVERY
         patience = float("inf")
         gone: set[int] = set()
         while True:
@@ -374,7 +380,8 @@ def _duplicate(comm: MPI.Intracomm, waiting: float) -> MPI.Intracomm:
             )
         if now > look:
             look = now + _LOOK_EVERY * 2
-            before, gone = gone, _ended(comm)
+            before = gone
+            gone = _ended(comm)
             if lost := before & gone:  # twice: all ranks may have met before a rank ended
                 raise RuntimeError(early(comm.rank, f"rank {', '.join(map(str, sorted(lost)))}"))
     return duplicate

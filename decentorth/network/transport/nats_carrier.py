@@ -85,8 +85,11 @@ class NatsCarrier(Carrier):
         waiting: float,
         tell: Callable[[list[str]], object] = lambda names: None,
     ) -> None:
-        self.identity, self._names, self._run = identity, names, run
-        self.rank, self.size = names.index(identity.name), len(names)
+        self.identity = identity
+        self._names = names
+        self._run = run
+        self.rank = names.index(identity.name)
+        self.size = len(names)
         self._seals = {rank: Seal(identity, names[rank], run) for rank in neighbours}
         self._boxes: dict[tuple[int, bytes], queue.SimpleQueue[bytes | None]] = {
             (rank, kind): queue.SimpleQueue() for rank in neighbours for kind in USES
@@ -177,7 +180,8 @@ class NatsCarrier(Carrier):
 
     async def _connected(self, server: str) -> None:
         self._outgoing: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue()
-        folder, name = self.identity.folder, self.identity.name
+        folder = self.identity.folder
+        name = self.identity.name
         tls = ssl.create_default_context(cafile=folder / "ca.pem")
         tls.minimum_version = ssl.TLSVersion.TLSv1_3
         tls.load_cert_chain(folder / f"{name}.pem", folder / f"{name}.key")
@@ -222,12 +226,14 @@ class NatsCarrier(Carrier):
     def _meet(self, waiting: float, tell: Callable[[list[str]], object]) -> None:
         """Greet the neighbours until each has answered."""
         now = time.monotonic()
-        until, told = now + waiting, now - _WORD_SECONDS + 2 * _GREETING_SECONDS
+        until = now + waiting
+        told = now - _WORD_SECONDS + 2 * _GREETING_SECONDS
         while missing := [rank for rank, ready in self._ready.items() if not ready.is_set()]:
             for rank in missing:
                 self._put(rank, _GREETING)
             self._ready[missing[0]].wait(_GREETING_SECONDS)
-            names, now = [self._names[rank] for rank in missing], time.monotonic()
+            names = [self._names[rank] for rank in missing]
+            now = time.monotonic()
             if self._failure:
                 raise self._failure
             if now > until:
@@ -252,7 +258,8 @@ class NatsCarrier(Carrier):
         if data == _GREETING:
             await self._publish(rank, _GREETING + seal.greeting())
             return
-        kind, rest = data[:1], data[1:]
+        kind = data[:1]
+        rest = data[1:]
         while len(rest) > _PIECE:
             await self._publish(rank, _SEALED + seal.close(_MORE + rest[:_PIECE]))
             rest = rest[_PIECE:]
@@ -266,7 +273,8 @@ class NatsCarrier(Carrier):
         """Take a message of a neighbour; any error about it ends the run."""
         try:
             rank = self._names.index(message.subject.split(".")[2])
-            seal, data = self._seals[rank], message.data
+            seal = self._seals[rank]
+            data = message.data
             if data[:1] == _GREETING:
                 if seal.greeted(data[1:]):
                     self._outgoing.put_nowait((rank, _GREETING))
@@ -281,7 +289,9 @@ class NatsCarrier(Carrier):
 
     def _opened(self, rank: int, data: bytes) -> None:
         """Put the contents of a message in their place."""
-        name, kind, rest = self._names[rank], data[:1], data[1:]
+        name = self._names[rank]
+        kind = data[:1]
+        rest = data[1:]
         match kind:
             case b"r":
                 self._ready[rank].set()

@@ -64,7 +64,8 @@ class SiteIdentity:
     """
 
     def __init__(self, folder: Path, name: str) -> None:
-        self.name, self.folder = name, folder
+        self.name = name
+        self.folder = folder
         try:
             self.authority = x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes())
             self.pem = (folder / f"{name}.pem").read_bytes()
@@ -111,7 +112,8 @@ class SiteIdentity:
     def check_dates(self, certificate: x509.Certificate, name: str) -> None:
         """Raise unless the certificate of site ``name`` is valid today."""
         now = datetime.now(UTC)
-        first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+        first = certificate.not_valid_before_utc
+        last = certificate.not_valid_after_utc
         if now < first:
             raise SiteError(
                 f"{self._whose(name)} begins on {first:%Y-%m-%d}, and the clock here says "
@@ -154,10 +156,9 @@ class SiteIdentity:
         try:
             text, pem, signature = json.loads(data)
             signed = _PURPOSE + b" facts " + text.encode()
-            given = pem.encode(), name, signed, bytes.fromhex(signature)
         except (ValueError, TypeError, AttributeError):
             raise SiteError(f"what site {name} has signed is damaged") from None
-        certificate = self.verify(*given)
+        certificate = self.verify(pem.encode(), name, signed, bytes.fromhex(signature))
         facts: dict[str, object] = json.loads(text)
         return facts, certificate
 
@@ -176,7 +177,9 @@ class Seal:
     """
 
     def __init__(self, own: SiteIdentity, neighbour: str, run: str) -> None:
-        self._own, self.neighbour, self._run = own, neighbour, run
+        self._own = own
+        self.neighbour = neighbour
+        self._run = run
         self._secret = X25519PrivateKey.generate()
         self._public = self._secret.public_key().public_bytes_raw()
         self._theirs = b""
@@ -201,8 +204,10 @@ class Seal:
         """
         try:
             public_text, pem, signature_text = json.loads(greeting)
-            public, signature = bytes.fromhex(public_text), bytes.fromhex(signature_text)
-            key, pem_bytes = X25519PublicKey.from_public_bytes(public), pem.encode()
+            public = bytes.fromhex(public_text)
+            signature = bytes.fromhex(signature_text)
+            key = X25519PublicKey.from_public_bytes(public)
+            pem_bytes = pem.encode()
         except (ValueError, TypeError, AttributeError):
             raise SiteError(f"a greeting in the name of site {self.neighbour} is damaged") from None
         if public == self._theirs:
@@ -212,7 +217,8 @@ class Seal:
         if self._theirs:
             raise SiteLostError(f"site {self.neighbour} has started again")
         shared = self._secret.exchange(key)
-        self._theirs, self.certificate = public, certificate
+        self._theirs = public
+        self.certificate = certificate
         self._out = self._key(shared, self._own.name, self.neighbour)
         self._in = self._key(shared, self.neighbour, self._own.name)
         return True
@@ -230,7 +236,8 @@ class Seal:
 
     def open(self, sealed: bytes) -> bytes:
         """The contents of the next message of the neighbour; a SiteError for any other message."""
-        nonce, due = sealed[:_NONCE], self._received
+        nonce = sealed[:_NONCE]
+        due = self._received
         try:
             data = self._in.decrypt(nonce, sealed[_NONCE:], None)
         except (InvalidTag, ValueError):

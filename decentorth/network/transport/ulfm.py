@@ -34,7 +34,9 @@ class SurvivingCommunicator(MpiCommunicator):
             super().__init__(comm)
             first = self.comm.Get_group()
         else:
-            self.comm, self.rank, self.size = comm, comm.rank, comm.size
+            self.comm = comm
+            self.rank = comm.rank
+            self.size = comm.size
             self._leaving = comm
             self._watch = None
             mpi._opened[self] = None

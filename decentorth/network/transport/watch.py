@@ -87,24 +87,30 @@ class Watch:
         self, rank: int, size: int, everyone: Everyone, pulse: Pulse, finished: Callable[[], bool]
     ) -> None:
         self.limit(RANK_TIMEOUT, inf)
-        self._rank, self._pulse, self._finished = rank, pulse, finished
+        self._rank = rank
+        self._pulse = pulse
+        self._finished = finished
         self._launcher = os.getppid()
         alone = local_ranks() >= expected_ranks()[0]
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1" if alone else "", 0))
         addresses = ["127.0.0.1"] if alone else _addresses()
-        token, port = os.urandom(_TOKEN_BYTES).hex(), self._socket.getsockname()[1]
+        token = os.urandom(_TOKEN_BYTES).hex()
+        port = self._socket.getsockname()[1]
         own = _Peer(token, addresses, port, os.getpid(), socket.gethostname())
         self._peers = [_Peer(*json.loads(text)) for text in everyone(json.dumps(own).encode())]
         self._token = bytes.fromhex(self._peers[0].token)
-        self._before, self._after = (rank - 1) % size, (rank + 1) % size
+        self._before = (rank - 1) % size
+        self._after = (rank + 1) % size
         self._open = True
         threading.Thread(target=self._run, name="decentorth-watch", daemon=True).start()
 
     def limit(self, silence: float, computing: float) -> None:
         """Set the seconds after which a silent predecessor, or a calling thread that computes
         alone, ends the job."""
-        self._silence, self._computing, self._worker = silence, computing, threading.get_ident()
+        self._silence = silence
+        self._computing = computing
+        self._worker = threading.get_ident()
 
     def close(self) -> None:
         """Stop watching and being watched; called when all ranks are about to end."""
@@ -124,11 +130,14 @@ class Watch:
             beat = min(_BEAT_SECONDS, self._silence / _BEATS, self._computing / _BEATS)
             if now >= due:
                 lived = min(now - last, 2 * beat)  # in the rest this process did not run
-                last, due = now, now + beat
-                silent, computing = silent + lived, computing + lived
+                last = now
+                due = now + beat
+                silent = silent + lived
+                computing = computing + lived
                 self._send(self._after, b"")
                 if count != self._pulse.count:
-                    count, computing = self._pulse.count, 0.0
+                    count = self._pulse.count
+                    computing = 0.0
                 if os.getppid() != self._launcher:
                     self._end(
                         f"rank {self._rank} ends, as its launcher (process {self._launcher}) has "
@@ -139,8 +148,11 @@ class Watch:
                 elif silent > self._silence and heard:
                     self._end(self._missing(silent))
                 elif silent > self._silence:
-                    ranks = self._rank, self._before
-                    log.warning("rank %d hears nothing of rank %d, and does not watch it", *ranks)
+                    log.warning(
+                        "rank %d hears nothing of rank %d, and does not watch it",
+                        self._rank,
+                        self._before,
+                    )
                     silent = -inf
             self._socket.settimeout(max(0.0, due - time.monotonic()))
             with contextlib.suppress(OSError):
@@ -152,7 +164,8 @@ class Watch:
                     silent, heard = 0.0, True
 
     def _send(self, rank: int, word: bytes) -> None:
-        peer, datagram = self._peers[rank], self._token + struct.pack("<I", self._rank) + word
+        peer = self._peers[rank]
+        datagram = self._token + struct.pack("<I", self._rank) + word
         for address in peer.addresses:
             with contextlib.suppress(OSError):  # a network that is down: nothing is heard
                 self._socket.sendto(datagram, (address, peer.port))

@@ -64,7 +64,7 @@ def check_method(method: Any, channel: Channel, warns: bool = False) -> None:
     if channel.all(Crash) and beyond:
         raise ChannelError(
             "after a crash agents restart with a point, a tracker and its field, but this method "
-            f"also keeps {beyond}: take sleep, whose agents keep what they have"
+            f"also keeps {beyond}: take sleep, in which agents keep all arrays"
         )
 
 
@@ -83,9 +83,12 @@ class UnreliableAgents:
     """
 
     def __init__(self, method: Algorithm[Any, Any], network: UnreliableNetwork, x0: Array) -> None:
-        self.method, self._network, self._x0 = method, network, x0
+        self.method = method
+        self._network = network
+        self._x0 = x0
         channel = network.channel
-        n, down = network.n_agents, {}
+        n = network.n_agents
+        down = {}
         for number, sleep in channel.all(Sleep):
             down[number] = sleep.down(n, network.seed, number)
         self._asleep = any_of(list(down.values()), n)
@@ -96,7 +99,8 @@ class UnreliableAgents:
 
     def step(self, problem: Any, network: Any, streams: Streams, state: Any) -> Any:
         """The method's step through the channel; agents that sleep keep their state."""
-        k, correction = state.k, self._network.channel.correction
+        k = state.k
+        correction = self._network.channel.correction
         # the earlier iteration first: chains search backwards for one before the last
         back = self._crashed(max(k - 1, 0)) & ~self._crashed(k)
         asleep = self._asleep(k)

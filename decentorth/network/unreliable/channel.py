@@ -156,7 +156,8 @@ class Channel:
             return []
         found = []
         for _, coding in self.all(RandomK):
-            limit, mean = randomk_limit(coding.share), 1.0 - own
+            limit = randomk_limit(coding.share)
+            mean = 1.0 - own
             if coding.feedback and mean >= limit:
                 least = 2.0 * (1.0 - smallest) / (3.0 - smallest)
                 found.append(

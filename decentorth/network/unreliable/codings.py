@@ -97,7 +97,8 @@ def _largest(rows: NDArray[Any], kept: int) -> Mask:
     chosen = _at_least(rows, kept)
     if np.count_nonzero(chosen) > len(rows) * kept:
         least = np.where(chosen, rows, np.iinfo(rows.dtype).max).min(axis=1, keepdims=True)
-        above, tied = rows > least, rows == least
+        above = rows > least
+        tied = rows == least
         room = kept - above.sum(axis=1, keepdims=True)
         chosen = above | (tied & (np.cumsum(tied, axis=1) <= room))
     return chosen
@@ -122,7 +123,8 @@ def random_places(source: Source, number: int, size: int, kept: int) -> Index:
     for stretch in count(1):
         draws = ((words * np.uint64(size)) & _HIGH) | np.arange(words.shape[1], dtype=np.uint64)
         draws.sort(axis=1)  # by place, then by turn
-        places, turns = draws >> _SHIFT, draws.astype(np.uint32)
+        places = draws >> _SHIFT
+        turns = draws.astype(np.uint32)
         turns[:, 1:][places[:, 1:] == places[:, :-1]] = _REPEATED
         last = np.partition(turns, fewer - 1, axis=1)[:, fewer - 1, None]
         if last.max() < _REPEATED:

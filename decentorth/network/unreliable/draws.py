@@ -29,7 +29,8 @@ class Draws:
 
     def __init__(self, seed: int, number: int, first: Index, second: Index) -> None:
         self._key = (seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF)
-        self._first, self._second = first.astype(np.uint64), second.astype(np.uint64)
+        self._first = first.astype(np.uint64)
+        self._second = second.astype(np.uint64)
         self._tag = np.full(len(first), _FAULTS | number, dtype=np.uint64)
         self._block = -1
         self._numbers: Array = np.empty((4, 0))
@@ -57,7 +58,9 @@ class Chain:
     """
 
     def __init__(self, draws: Draws, p: float, length: float) -> None:
-        self._draws, self._p, self._anew = draws, p, 1.0 / (length * (1.0 - p))
+        self._draws = draws
+        self._p = p
+        self._anew = 1.0 / (length * (1.0 - p))
         self._at = -1
         self._bad: Mask = np.empty(0, dtype=np.bool_)
 
@@ -71,7 +74,8 @@ class Chain:
                 earlier, also = (self._bad, undecided & False) if s == self._at else self._round(s)
                 bad = np.where(undecided, earlier, bad)
                 undecided = undecided & also
-            self._at, self._bad = t, bad
+            self._at = t
+            self._bad = bad
         return self._bad
 
     def _round(self, t: int) -> tuple[Mask, Mask]:

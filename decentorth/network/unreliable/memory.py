@@ -47,9 +47,12 @@ class Memory:
     exchanges."""
 
     def __init__(self, channel: Channel, seed: int, agents: slice) -> None:
-        self._channel, self._seed, self._agents = channel, seed, agents
+        self._channel = channel
+        self._seed = seed
+        self._agents = agents
         self._n_local = agents.stop - agents.start
-        self._codings, self._late = channel.all(Coding), channel.all(Delay)
+        self._codings = channel.all(Coding)
+        self._late = channel.all(Delay)
         self._sent: dict[_Key, deque[Array]] = {}
         """The last messages of each array, ``(n_local, size)``, the newest first."""
         self._buffers: dict[_Key, Array] = {}
@@ -62,7 +65,8 @@ class Memory:
         messages.
         """
         sizes = [array.size // self._n_local for array in xs]
-        size, whole = self._channel.size(sizes), 8 * sum(sizes)
+        size = self._channel.size(sizes)
+        whole = 8 * sum(sizes)
         source = Source(self._seed, t, 0, self._agents)
         late = sum([delay.late(source, number) for number, delay in self._late])
         first = self._channel.feedback and _Key(exchange, 0, sizes[0]) not in self._sent
@@ -71,7 +75,9 @@ class Memory:
             source = source._replace(part=part)
             canonical = array.astype(np.float64, order="C", casting="same_kind", copy=False)
             x = canonical.reshape(self._n_local, -1)
-            message, rest, key = x, None, _Key(exchange, part, sizes[part])
+            message = x
+            rest = None
+            key = _Key(exchange, part, sizes[part])
             if self._codings or self._late:
                 message, rest = self._send(key, x, source, asleep, back, late)
             found.arrays.append(message)
@@ -85,7 +91,8 @@ class Memory:
     ) -> tuple[Array, Array | None]:
         """The array that arrives for ``x``, which is coded and stored, and the rest if it is
         known."""
-        feedback, depth = self._channel.feedback, 1 + self._channel.lateness
+        feedback = self._channel.feedback
+        depth = 1 + self._channel.lateness
         sent = self._sent.get(key)
         first = sent is None
         if sent is None:
@@ -122,11 +129,14 @@ class Memory:
         A few agents are coded at a time, so that their arrays stay in the processor's cache.
         """
         each = max(1, _CACHED // x.shape[1])
-        rest, begin = np.empty_like(x), source.agents.start
+        rest = np.empty_like(x)
+        begin = source.agents.start
         for first in range(0, len(x), each):
             rows = slice(first, min(first + each, len(x)))
             some = source._replace(agents=slice(begin + first, begin + rows.stop))
-            own, message, left = x[rows], out[rows], rest[rows]
+            own = x[rows]
+            message = out[rows]
+            left = rest[rows]
             code = Code(own if before is None else np.subtract(own, before[rows], out=left))
             for number, coding in self._codings:
                 code = coding.coded(code, some, number)
@@ -160,7 +170,8 @@ class Memory:
         self._sent = {}
         if not state:
             return
-        messages, layout = state["messages"], state["layout"][0].astype(np.int64).reshape(-1, 4)
+        messages = state["messages"]
+        layout = state["layout"][0].astype(np.int64).reshape(-1, 4)
         ends = np.concatenate(([0], np.cumsum(layout[:, 2] * layout[:, 3])))
         if messages.shape != (self._n_local, ends[-1]):
             raise ValueError(

@@ -36,9 +36,13 @@ class _LossyPlan(Plan):
 
     def __init__(self, W: Csr, network: Any) -> None:
         super().__init__(W, network)
-        edges, n, channel = edges_of(W), W.rows, network.channel
-        self.directed, self._edges = edges.directed(), len(edges.lower)
-        self._repair, losses = channel.repair, channel.all(MessageLoss)
+        edges = edges_of(W)
+        n = W.rows
+        channel = network.channel
+        self.directed = edges.directed()
+        self._edges = len(edges.lower)
+        self._repair = channel.repair
+        losses = channel.all(MessageLoss)
         lost = [loss.lost(edges, network.seed, number) for number, loss in losses]
         self._losses = any_of(lost, 2 * self._edges)
         ordered = edges.upper * n + edges.lower
@@ -49,7 +53,8 @@ class _LossyPlan(Plan):
         for piece in self.halo.pieces:
             sender = piece.agents[piece.block.indices]
             receiver = self.halo.agents.start + entry_rows(piece.block)
-            upper, lower = np.maximum(sender, receiver), np.minimum(sender, receiver)
+            upper = np.maximum(sender, receiver)
+            lower = np.minimum(sender, receiver)
             edge = np.searchsorted(ordered, upper * n + lower)
             number = np.where(sender < receiver, edge, self._edges + edge)
             self._entries.append(np.where(sender == receiver, 2 * self._edges, number))
@@ -134,7 +139,8 @@ class UnreliableNetwork(Network):
                 "on a time-varying network neighbours change, but delays and feedback build on "
                 "earlier messages: drop them"
             )
-        self.channel, self.seed = channel, seed
+        self.channel = channel
+        self.seed = seed
         self._memory = Memory(channel, seed, self.agents)
         self._nobody = np.zeros(self.n_agents, dtype=np.bool_)
         self._asleep: Mask | None = None
@@ -187,7 +193,9 @@ class UnreliableNetwork(Network):
         Agents in the mask ``asleep``, ``(n,)``, neither send nor receive. Agents in the mask
         ``back``, ``(n,)``, have lost their earlier messages.
         """
-        self._asleep, self._back, self._exchange = asleep, back, 0
+        self._asleep = asleep
+        self._back = back
+        self._exchange = 0
         try:
             yield
         finally:
@@ -231,7 +239,8 @@ class UnreliableNetwork(Network):
             piece.block._replace(data=np.where(used, piece.block.data, 0.0))
             for piece, used in zip(plan.halo.pieces, plan.entries(sent, False), strict=True)
         ]
-        total, weights = traffic.add(blocks, gathered, 0, np.zeros(x.shape)), np.zeros(self.n_local)
+        total = traffic.add(blocks, gathered, 0, np.zeros(x.shape))
+        weights = np.zeros(self.n_local)
         for block in blocks:
             accumulate(block, 1, np.ones(block.columns), weights)
         contents = Contents("points for agents that are back", (width,))
@@ -251,9 +260,11 @@ class UnreliableNetwork(Network):
         whole."""
         if self._asleep is None:
             return super().total(*xs)
-        here, width = self.agents, sum([self._flat(x).shape[1] for x in xs])
-        down = self._asleep[here], self._back[here]
-        messages = self._memory.messages(xs, self.rounds, self._exchange, *down)
+        here = self.agents
+        width = sum([self._flat(x).shape[1] for x in xs])
+        messages = self._memory.messages(
+            xs, self.rounds, self._exchange, self._asleep[here], self._back[here]
+        )
         self._exchange += 1
         spared = 8 * width - messages.size
         self.bytes -= spared * self._ends.shape[1]
@@ -274,8 +285,12 @@ class UnreliableNetwork(Network):
     def _mix(self, xs: Arrays, alike: bool = False, pushed: int = 0) -> Arrays:
         if self._asleep is None:
             return super()._mix(xs, alike, pushed)
-        labels, xs = xs[: int(alike)], xs[int(alike) :]
-        plan, t, here, asleep = self._plan(), self.rounds, self.agents, self._asleep
+        labels = xs[: int(alike)]
+        xs = xs[int(alike) :]
+        plan = self._plan()
+        t = self.rounds
+        here = self.agents
+        asleep = self._asleep
         lost = plan.lost(t, asleep)
         traffic = plan.traffic[tuple([x.shape for x in (*labels, *xs)])]
         messages = self._memory.messages(xs, t, self._exchange, asleep[here], self._back[here])
@@ -296,7 +311,8 @@ class UnreliableNetwork(Network):
             out.append(traffic.add(blocks, gathered, number, rest.reshape(x.shape)))
         sender, receiver = plan.directed
         sent = ~asleep[sender]
-        counts, size = sent.astype(np.int64), messages.size + 8 * len(labels)
+        counts = sent.astype(np.int64)
+        size = messages.size + 8 * len(labels)
         more: Index = 0 * counts
         if self.channel.feedback:
             counts += sent & lost

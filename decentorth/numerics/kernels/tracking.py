@@ -36,18 +36,25 @@ def accumulate(
     Three columns are added in a pass, so that ``out`` is read and written once for them.
     """
     for i in range(rows):
-        row, entry, end = out[i * width : (i + 1) * width], indptr[i], indptr[i + 1]
+        row = out[i * width : (i + 1) * width]
+        entry = indptr[i]
+        end = indptr[i + 1]
         while end - entry > 2:
             at = indices[entry] * width
             to = indices[entry + 1] * width
             last = indices[entry + 2] * width
-            first, second, third = x[at : at + width], x[to : to + width], x[last : last + width]
-            a, b, c = data[entry], data[entry + 1], data[entry + 2]
+            first = x[at : at + width]
+            second = x[to : to + width]
+            third = x[last : last + width]
+            a = data[entry]
+            b = data[entry + 1]
+            c = data[entry + 2]
             for k in range(width):
                 row[k] = ((row[k] + a * first[k]) + b * second[k]) + c * third[k]
             entry += 3
         for rest in range(entry, end):
-            a, first = data[rest], x[indices[rest] * width : (indices[rest] + 1) * width]
+            a = data[rest]
+            first = x[indices[rest] * width : (indices[rest] + 1) * width]
             for k in range(width):
                 row[k] += a * first[k]
 
@@ -83,16 +90,24 @@ def _landing_change(
 ) -> None:
     n, d, r = x.shape
     m = a.shape[1]
-    residual, g, s, t = np.empty((m, r)), np.empty((d, r)), np.empty((r, r)), np.empty((r, r))
-    field, inward = np.empty((d, r)), np.empty((d, r))
+    residual = np.empty((m, r))
+    g = np.empty((d, r))
+    s = np.empty((r, r))
+    t = np.empty((r, r))
+    field = np.empty((d, r))
+    inward = np.empty((d, r))
     for i in range(n):
         point = x[i]
         if len(alpha) > 0:
-            entries, along, step = point.reshape(-1), tracker[i].reshape(-1), alpha[i]
+            entries = point.reshape(-1)
+            along = tracker[i].reshape(-1)
+            step = alpha[i]
             for k in range(d * r):
                 entries[k] -= step * along[k]
         if m > 0:
-            weight, targets, misfit = twice[i, 0, 0], b[i].reshape(-1), residual.reshape(-1)
+            weight = twice[i, 0, 0]
+            targets = b[i].reshape(-1)
+            misfit = residual.reshape(-1)
             np.dot(a[i], point, residual)
             for k in range(m * r):
                 misfit[k] = weight * (misfit[k] - targets[k])
@@ -101,7 +116,8 @@ def _landing_change(
             g[:] = gradient[i]
         np.dot(point.T, point, s)  # S = x^T x
         np.dot(g.T, point, t)  # T = g^T x
-        squares, others = s.reshape(-1), t.reshape(-1)
+        squares = s.reshape(-1)
+        others = t.reshape(-1)
         for k in range(r * r):
             others[k] = penalty[i] * squares[k] - 0.5 * others[k]
             squares[k] *= 0.5
@@ -109,8 +125,10 @@ def _landing_change(
             t[k, k] -= penalty[i]
         np.dot(g, s, field)
         np.dot(point, t, inward)  # the field is g S/2 + x (penalty (S - I) - T/2)
-        now, before = y[i].reshape(-1), old[i].reshape(-1)
-        change, rest = field.reshape(-1), inward.reshape(-1)
+        now = y[i].reshape(-1)
+        before = old[i].reshape(-1)
+        change = field.reshape(-1)
+        rest = inward.reshape(-1)
         for k in range(d * r):
             new = change[k] + rest[k]
             now[k] = (now[k] + new) - before[k]
@@ -159,7 +177,9 @@ def landing_change(
 
 def prepare() -> None:
     """Compile everything, by a call on one agent."""
-    one, number, column = np.zeros((1, 1, 1)), np.zeros(1), np.zeros(1, dtype=np.int64)
+    one = np.zeros((1, 1, 1))
+    number = np.zeros(1)
+    column = np.zeros(1, dtype=np.int64)
     x, y, old = np.zeros((3, 1, 1, 1))
     accumulate(1, 1, 1, np.array([0, 1]), column, number, number.copy(), number.copy())
     product(1, 1, 1, np.array([0, 1]), column, number, number.copy(), number.copy())

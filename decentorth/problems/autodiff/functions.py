@@ -115,7 +115,8 @@ class DifferentiatedProblem(AgentProblem[C]):
         self, f: Objective, backends: Sequence[Backend], point: Array
     ) -> DerivativeLibrary:
         """The first library that can differentiate f of the first agent."""
-        reasons, cure = [], ""
+        reasons = []
+        cure = ""
         for name in backends:
             try:
                 alone = LIBRARIES[name](f, self._own.numbered, batched=False)
@@ -308,16 +309,15 @@ def from_function(
                     f"{len(own.items[0])}"
                 )
         if n_agents not in (None, len(own.items)):
-            raise ValueError(
-                f"n_agents is {n_agents}: the data are those of {len(own.items)} agents"
-            )
+            raise ValueError(f"n_agents is {n_agents}, but the data have {len(own.items)} agents")
     elif n_agents is None:
         raise ValueError("n_agents is None: give n_agents, at least 1")
     else:
         own = AgentData.numbers(n_agents)
     if gradient is None:
         return DifferentiatedProblem(f, set, own, candidates(backend))
-    value, derivative = own.objective(f), own.objective(gradient)
+    value = own.objective(f)
+    derivative = own.objective(gradient)
 
     def of_number(function: Callable[..., object]) -> Callable[[int, Array], Any]:
         return lambda agent, x: function(own.items[agent], x)
@@ -378,7 +378,8 @@ def arranged(data: object) -> AgentData:
     """All agents' data, stacked where their shapes permit it."""
     if isinstance(data, list) and data:
         given = [_own(one, f" of agent {agent}") for agent, one in enumerate(data)]
-        items, bare = [arrays for arrays, _ in given], given[0][1]
+        items = [arrays for arrays, _ in given]
+        bare = given[0][1]
         if len({tuple(map(np.shape, one)) for one in items}) > 1:
             return AgentData(items, None, bare)
         stacked = tuple(map(np.stack, zip(*items, strict=True)))

@@ -65,7 +65,9 @@ class DerivativeLibrary(ABC):
     """True if the library can evaluate all agents in one call."""
 
     def __init__(self, f: Objective, numbered: bool, batched: bool) -> None:
-        self.f, self.numbered, self.batched = f, numbered, batched
+        self.f = f
+        self.numbered = numbered
+        self.batched = batched
         self._made = cache(self._make)
         self._library = _imported(self.name)
 
@@ -156,7 +158,8 @@ class Jax(DerivativeLibrary):
             return self._library.numpy.asarray(a)
 
     def _make(self, gradient: bool) -> Function:
-        jax, one = self._library, self._at
+        jax = self._library
+        one = self._at
         if gradient:
             one = jax.grad(self._at, argnums=1)
         if self.batched:
@@ -188,7 +191,8 @@ class Torch(DerivativeLibrary):
         return self._library.from_numpy(np.require(a, requirements=["C", "W"]))
 
     def _make(self, gradient: bool) -> Function:
-        func, one = self._library.func, self._at
+        func = self._library.func
+        one = self._at
         if gradient:
             one = func.grad(self._at, argnums=1)
         if self.batched:

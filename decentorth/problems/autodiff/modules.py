@@ -60,8 +60,10 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
         sets: list[Stiefel | Euclidean] = []
         end = 0
         for name in order:
-            start, end = end, end + math.prod(shapes[name])
-            n, p = math.prod(shapes[name][:1]), math.prod(shapes[name][1:])
+            start = end
+            end = end + math.prod(shapes[name])
+            n = math.prod(shapes[name][:1])
+            p = math.prod(shapes[name][1:])
             wide = name in orthogonal and n < p
             self._places[name] = slice(start, end), shapes[name], wide
             if name in orthogonal:

@@ -57,7 +57,8 @@ def matrices(
     `LARGEST`, or has none of at least `SMALLEST` beside 0. The message names the agent, and the
     first bad row and column.
     """
-    shape, must = _shape(values), "a list with one matrix for each agent, or a stack of them"
+    shape = _shape(values)
+    must = "a list with one matrix for each agent, or a stack of them"
     if len(shape) == 2 and is_sparse(values):
         raise ValueError(
             f"{name} must be {must}, got one sparse matrix of shape {shape}: "
@@ -122,10 +123,12 @@ def _matrix(name: str, value: object, missing: bool, sparse: bool) -> Rows:
         return array
     if (bad := _bad(array, missing)).any():
         row, column = np.argwhere(bad)[0].tolist()
-        must, entry = "be finite", array[row, column]
+        must = "be finite"
+        entry = array[row, column]
         if np.isfinite(entry):
             must = f"be at most {LARGEST:g} in size, as fourth powers are computed: divide all by one number"
-        place, repair = f"entry [{row}, {column}]", ""
+        place = f"entry [{row}, {column}]"
+        repair = ""
         if frame:
             place = f"column {frame.columns[column]} in row {frame.rows[row]}"
             repair = f": frame.{frame.drop}() leaves out their rows" * bool(np.isnan(entry))

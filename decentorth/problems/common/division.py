@@ -257,7 +257,8 @@ class SampleSource(ABC):
 
         def sizes() -> Outline:
             size = outline()
-            views, copies = size.views or (self.width,), max(size.copies, self.copies)
+            views = size.views or (self.width,)
+            copies = max(size.copies, self.copies)
             size = size._replace(counts=self.counts, width=size.width or self.width, views=views)
             size = size._replace(copies=copies, beside=self.beside, wanted=self.wanted)
             return size._replace(stored=self.stored)
@@ -319,18 +320,27 @@ class Division(SampleSource):
         """The rows of each agent."""
         from ...data import load_labels, partition
 
-        settings, first = self.settings, self.views[0]
+        settings = self.settings
+        first = self.views[0]
         for view in self.views[1:]:
             if view.shape[0] != first.shape[0]:
                 raise ValueError(
                     f"views must have a row for each sample, but {first.name} has {first.shape[0]} "
                     f"rows and {view.name} {view.shape[0]}"
                 )
-        labels, alpha = None, settings.dirichlet_alpha
+        labels = None
+        alpha = settings.dirichlet_alpha
         if settings.partition != "even":
             labels = first.labels if settings.labels is None else load_labels(settings.labels)
-        count = first.shape[0], self.n_agents
-        return partition(settings.partition, *count, labels, self.seed, alpha, settings.shuffle)
+        return partition(
+            settings.partition,
+            first.shape[0],
+            self.n_agents,
+            labels,
+            self.seed,
+            alpha,
+            settings.shuffle,
+        )
 
     @cached_property
     def _extents(self) -> list[Extent]:

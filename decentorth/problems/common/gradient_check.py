@@ -125,7 +125,8 @@ def taylor_slopes(value: Function, gradient: Function, x: Array, direction: Arra
     take points ``(n_local, *shape)``, such as ``x``; the direction v has a ``shape``.
     """
     with np.errstate(all="ignore"):
-        f, along = value(x), sums(gradient(x) * direction)
+        f = value(x)
+        along = sums(gradient(x) * direction)
         scatter = [np.abs(value(x + k * 2.0**-49 * direction) - f) for k in (-2.0, -1.0, 1.0, 2.0)]
         rounding = np.max(scatter, axis=0) + 4.0 * np.finfo(np.float64).eps * np.abs(f)
         errors = np.array([np.abs(value(x + t * direction) - f - t * along) for t in _STEPS])

@@ -15,7 +15,8 @@ def packed(stack: Array) -> Array:
 
 def unpacked(numbers: Array, d: int) -> Array:
     """The symmetric matrix ``(d, d)`` of a triangle."""
-    upper, whole = np.triu_indices(d), np.empty((d, d))
+    upper = np.triu_indices(d)
+    whole = np.empty((d, d))
     whole[upper] = numbers
     whole.T[upper] = numbers
     return whole

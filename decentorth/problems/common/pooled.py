@@ -192,18 +192,22 @@ def units(
         ones = np.ones(len(a))
         if isinstance(a, SparseRows):
             return np.concatenate(([len(a)], np.full(d, len(a)), ones @ (a - start)))
-        away, missing = a - start, np.isnan(a)
+        away = a - start
+        missing = np.isnan(a)
         away[missing] = 0.0
         return np.concatenate(([len(a)], len(a) - missing.sum(-2), ones @ away))
 
     # the bits of products depend on the number of BLAS threads; sizes are checked
     with one_thread(), np.errstate(over="ignore", invalid="ignore"):
         found = added(counted)
-        count, present, totals = found[0], found[1 : d + 1], found[d + 1 :]
+        count = found[0]
+        present = found[1 : d + 1]
+        totals = found[d + 1 :]
         refuse_columns(present == 0.0, "is empty at every site", names)
         missing = missing_cells(A, collective)
         rough = Units(start, np.zeros(d), np.ones(d), missing, round(float(count)))
-        rest, squares = totals / present, None
+        rest = totals / present
+        squares = None
         if near is None or scale:
             rough = rough._replace(mean=start + rest)
             rest, squares = np.split(added(lambda a: _powers(rough.around(a))), 2)
@@ -214,7 +218,8 @@ def units(
         if not scale or squares is None:
             return exact
         deviation = np.sqrt(np.maximum(squares - present * rest * rest, 0.0) / count)
-        large, small = ~(deviation <= LARGEST), deviation < SMALLEST
+        large = ~(deviation <= LARGEST)
+        small = deviation < SMALLEST
         refuse_columns(large, f"has cells above {LARGEST:g}", names, "divide")
         if small.any(-1):  # constant, or of squares that vanish
             apart = added(lambda a: _lengths(exact.around(a))) / count
@@ -330,7 +335,8 @@ def refuse_columns(
         return
     if change:
         what = f"{what}, and fourth powers are computed"
-    name, cure = f"column {columns[0]} (counted from 0)", "leave it out"
+    name = f"column {columns[0]} (counted from 0)"
+    cure = "leave it out"
     if names:
         name = f"column {names[columns[0]]!r}"
         cure = f"leave it out, exclude={tuple(names[k] for k in columns[:20])!r}"
@@ -382,7 +388,8 @@ def with_spectrum(
             found += (a.T @ a).reshape(-1)
 
     values, vectors = np.linalg.eigh(collective.fold(d * d, add).reshape(d, d))
-    values, vectors = values[::-1], vectors[:, ::-1]
+    values = values[::-1]
+    vectors = vectors[:, ::-1]
     target = (largest or values[0]) * decay ** np.arange(len(values))
     change = (vectors * np.sqrt(target / values)) @ vectors.T
     return [a @ change for a in A]
@@ -419,7 +426,8 @@ def root_inverse(covariance: Array, components: int | None) -> Array:
     """
     d = len(covariance)
     values, vectors = np.linalg.eigh(covariance)
-    values, vectors = values[::-1], vectors[:, ::-1]
+    values = values[::-1]
+    vectors = vectors[:, ::-1]
     found = sum(value > _SINGULAR * values[0] for value in values.tolist())
     components = max(found, 1) if components is None else components
     if found < components:

@@ -52,7 +52,9 @@ class SparseRows:
     __array_ufunc__ = None  # NumPy leaves the product ones @ rows to `__rmatmul__`
 
     def __init__(self, stored: csr_array[Any, tuple[int, int]], left: Array, right: Array) -> None:
-        self.stored, self.left, self.right = stored, left, right
+        self.stored = stored
+        self.left = left
+        self.right = right
         self.shape: tuple[int, int] = stored.shape
 
     @classmethod
@@ -120,7 +122,8 @@ class SparseRows:
     def __imul__(self, factor: Array | float) -> Self:
         """These rows times a number; the arrays from which they were made stay as they are."""
         scaled = self * factor
-        self.stored, self.left = scaled.stored, scaled.left
+        self.stored = scaled.stored
+        self.left = scaled.left
         return self
 
     @property

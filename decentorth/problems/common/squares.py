@@ -257,13 +257,15 @@ def _forms(rows: Sequence[Any], targets: Targets, weights: Array) -> list[_Part]
         kinds.setdefault(kind, []).append(agent)
     parts: list[_Part] = []
     for kind, members in sorted(kinds.items()):
-        w, own = weights[members], [rows[i] for i in members]
+        w = weights[members]
+        own = [rows[i] for i in members]
         wanted = None if targets is None else [targets[i] for i in members]
         if kind == -1:
             form: _Form = _Sparse(own, wanted, 2.0 * w[:, None, None])
         elif kind == 0:
             h = np.stack([2.0 * weight * (a.T @ a) for weight, a in zip(w, own, strict=True)])
-            k, c = None, np.zeros(len(w))
+            k = None
+            c = np.zeros(len(w))
             if wanted is not None:
                 triples = zip(w, own, wanted, strict=True)
                 k = np.stack([2.0 * weight * (a.T @ b) for weight, a, b in triples])
@@ -397,17 +399,24 @@ class SquaresProblem(AgentProblem[C]):
         if not self._targets:
             return triangle
         zero = np.zeros((self.n_local, *self.shape))
-        k, c = -self.gradient(zero), self.value(zero)
+        k = -self.gradient(zero)
+        c = self.value(zero)
         return np.concatenate((triangle, k.reshape(len(k), -1), c[:, None]), axis=1)
 
     def from_moments(self, sums: Array) -> Self:
         """The mean of all agents' objectives as the problem of one agent."""
-        d, alone = self.shape[0], self._copied()
-        mean, size = sums / self.n_agents, d * (d + 1) // 2
-        h, k, c = unpacked(mean[:size], d)[None], None, np.zeros(1)
+        d = self.shape[0]
+        alone = self._copied()
+        mean = sums / self.n_agents
+        size = d * (d + 1) // 2
+        h = unpacked(mean[:size], d)[None]
+        k = None
+        c = np.zeros(1)
         if self._targets:
-            k, c = mean[size:-1].reshape(1, *self.shape), mean[-1:]
-        alone.n_agents, alone.agents = 1, slice(0, 1)
+            k = mean[size:-1].reshape(1, *self.shape)
+            c = mean[-1:]
+        alone.n_agents = 1
+        alone.agents = slice(0, 1)
         alone._blocks = None
         alone._parts = [(None, _Gram(h, k, c, (), None, np.ones((1, 1, 1))))]
         return alone

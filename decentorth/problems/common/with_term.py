@@ -70,7 +70,8 @@ class WithTerm(AgentProblem[Stiefel]):
     def smooth(self) -> AgentProblem[Stiefel]:
         """The problem without the term."""
         own = self._smooth._copied()
-        own.agents, own.n_agents = self.agents, self.n_agents
+        own.agents = self.agents
+        own.n_agents = self.n_agents
         return own
 
     def _take(self, local: Selection) -> None:

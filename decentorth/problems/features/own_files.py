@@ -56,7 +56,8 @@ def features_of(
     """
     from ...data.sites import SiteTable
 
-    names, files = source.sites, source.files[0]
+    names = source.sites
+    files = source.files[0]
     with collective.together():
         tables = [SiteTable.of(names[i], files[i]) for i in range(agents.start, agents.stop)]
     _check_names(source, tables, collective)
@@ -67,7 +68,9 @@ def features_of(
         _check_counts([len(rows) for rows, *_ in read], names, collective)
     else:
         _check_keys(keys, names, key, collective)
-    samples, columns, labels = [], [], []
+    samples = []
+    columns = []
+    labels = []
     with collective.together():
         for rows, own, known, classes in read:
             order = np.argsort(own, kind="stable")
@@ -115,7 +118,8 @@ def _read(
     columns, and the labels."""
     from ...data.files import MatrixFile
 
-    wanted, known = source.columns, one.known
+    wanted = source.columns
+    known = one.known
     if known is None:
         if key is not None or wanted.by_name:
             raise ValueError(f"{one.site} lacks names of columns: give it a line of names")

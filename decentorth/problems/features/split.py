@@ -127,7 +127,9 @@ class SplitPencil(AgentProblem[Euclidean]):
             self._columns[i, :, : one.shape[1]] = one
             self.ridge[i, : one.shape[1], 0] = ridge[i]
             self._views[i, : one.shape[1]] = 0 if views is None else views[i]
-        self._partner, self._scale, self._counted = partner, scale[:, None], counted[:, None]
+        self._partner = partner
+        self._scale = scale[:, None]
+        self._counted = counted[:, None]
         self.plain = not counted.any()
         """True if B is diagonal, as for PCA."""
         self._inverses = self._blocks_inverted()
@@ -171,7 +173,8 @@ class SplitPencil(AgentProblem[Euclidean]):
     def _blocks_inverted(self) -> Array:
         """B_ii^{-1}, or where features are many (I + E D_i R^{-1} D_i^T E)^{-1} of Woodbury's
         identity, R the ridge."""
-        d, k = self._columns, self._columns.shape[1]
+        d = self._columns
+        k = self._columns.shape[1]
         if self.plain:
             return np.empty((len(d), 0, 0))
         least = min(self.ridge.reshape(-1).tolist())
@@ -236,7 +239,9 @@ class SplitPencil(AgentProblem[Euclidean]):
             B is singular.
         """
         starts = self._starts(collective)
-        d, k, r = int(starts[-1]), self._columns.shape[1], self.shape[1]
+        d = int(starts[-1])
+        k = self._columns.shape[1]
+        r = self.shape[1]
         if d > _LARGEST_OPTIMUM or k * d > _LARGEST_DATA:
             return
 
@@ -253,7 +258,8 @@ class SplitPencil(AgentProblem[Euclidean]):
                     "features"
                 )
             found = scipy.linalg.eigh(objective, constraint, subset_by_index=[d - r, d - 1])
-        self.optimum, self.error_name = np.ascontiguousarray(found[1]), "principal_angle"
+        self.optimum = np.ascontiguousarray(found[1])
+        self.error_name = "principal_angle"
 
     def error(self, whole: Array) -> float:
         """The sine of the largest principal angle of any view between the rows of all agents, ``(d,
@@ -296,11 +302,13 @@ class SplitMetrics:
     def __call__(
         self, problem: SplitPencil, state: Observed, collective: Collective
     ) -> tuple[float, ...]:
-        x, n = state.x, problem.n_local
+        x = state.x
+        n = problem.n_local
         own = problem.products(x)
         image, gram = collective.sum(own, x.transpose(0, 2, 1) @ (problem.ridge * x))
         images = np.repeat(image[None], n, axis=0)
-        objective, counted = problem.objective_rows(images), problem.constraint_rows(images)
+        objective = problem.objective_rows(images)
+        counted = problem.constraint_rows(images)
         values = (images.transpose(0, 2, 1) @ objective)[0]
         constraint = (images.transpose(0, 2, 1) @ counted)[0] + gram
         rest = problem.adjoint(objective - counted @ values) - problem.ridge * x @ values
@@ -399,14 +407,16 @@ class SplitGEVP(SplitPencil):
         *,
         among: Among | None = None,
     ) -> None:
-        left, right = same_samples("Y", Y), same_samples("Z", Z)
+        left = same_samples("Y", Y)
+        right = same_samples("Z", Z)
         for i, (y, z) in enumerate(zip(left, right, strict=True)):
             if y.shape[1] != z.shape[1]:
                 raise ValueError(
                     f"Y and Z of agent {i} must have its features, got {y.shape[1]} and "
                     f"{z.shape[1]} columns"
                 )
-        k, here = len(left[0]), np.arange(len(left[0]) + len(right[0]))
+        k = len(left[0])
+        here = np.arange(len(left[0]) + len(right[0]))
         both = [np.concatenate(pair) for pair in zip(left, right, strict=True)]
         objective = (here < k).astype(np.float64)
         ridges = [np.full(y.shape[1], ridge) for y in left]
@@ -470,7 +480,10 @@ class SplitCCA(SplitPencil):
                     f"agent {i}"
                 )
         both = same_samples("views", [np.concatenate(pair, axis=1) for pair in pairs])
-        m, columns, ridge, views = len(both[0]), [], [], []
+        m = len(both[0])
+        columns = []
+        ridge = []
+        views = []
         for pair, left in zip(both, [np.shape(one)[1] for one in A], strict=True):
             view = (np.arange(pair.shape[1]) >= left).astype(np.int64)
             columns.append(np.concatenate((pair * (view == 0), pair * (view == 1))) / np.sqrt(m))
@@ -547,7 +560,8 @@ def split_features(
         raise ValueError("partition divides samples, but all agents have all samples: leave it out")
 
     def outline() -> Outline:
-        more, own = 2 * numbers(), [0] * n_agents
+        more = 2 * numbers()
+        own = [0] * n_agents
         return Outline(own, more=lambda _: more, made=lambda rows, agents, _: made(agents))
 
     return on_each_rank(n_agents, lambda agents: build().restrict(agents), outline)

@@ -322,7 +322,8 @@ class MatrixCompletionSettings(Sourced):
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         if self.data is None:
-            counts, known = [self.columns] * n_agents, self.noise == self.ridge == 0.0
+            counts = [self.columns] * n_agents
+            known = self.noise == self.ridge == 0.0
             build = self._generated(n_agents, seed)
             return Deferred(
                 n_agents, build, lambda: self._outline(counts, self.dimension, seed, known)
@@ -372,7 +373,8 @@ class MatrixCompletionSettings(Sourced):
                 hold_out(a, self.held_out, least, rng)
                 for a, rng in zip(columns, generators, strict=True)
             ]
-            columns, held = [kept for kept, _ in parts], [out for _, out in parts]
+            columns = [kept for kept, _ in parts]
+            held = [out for _, out in parts]
             for agent, out in enumerate(held, agents.start):
                 if np.isnan(out).all():
                     raise ValueError(
@@ -388,7 +390,9 @@ class MatrixCompletionSettings(Sourced):
     def observed(self, n_agents: int) -> int:
         """The number of observed entries of the generated matrix: at most all, and without ridge at
         least rank in each column."""
-        d, r, total = self.dimension, self.rank, n_agents * self.columns
+        d = self.dimension
+        r = self.rank
+        total = n_agents * self.columns
         count = round(self.oversampling * r * (d + total - r))
         asked = f"oversampling {self.oversampling:g} asks for {count} observed entries"
         if count > d * total:

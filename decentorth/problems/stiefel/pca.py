@@ -73,6 +73,10 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     weights
         ``"samples"`` counts every sample equally, as in one table. ``"agents"`` counts every agent
         equally: m_i n replaces m.
+    n_agents
+        Number of all agents. By default those of A.
+    first_agent
+        Number of the first agent of A among all agents.
     n_samples
         Number m of samples of all agents. Needed for ``"samples"`` if the samples of some agents
         only are given.
@@ -156,7 +160,8 @@ class PCA(SquaresProblem[Stiefel], Loadable):
 
         each = (h for _, part in self.blocks() for h in part.hessian())
         values, vectors = np.linalg.eigh(-symmetric_total(each, d, np.asarray, collective))
-        values, vectors = values[::-1], vectors[:, ::-1]
+        values = values[::-1]
+        vectors = vectors[:, ::-1]
         if r < d and values[r - 1] < _SMALL * values[0]:
             _, values, rows = np.linalg.svd(root(self.weighted_rows(), collective))
             if values[r - 1] - values[r] < _LOST * values[0]:
@@ -251,7 +256,8 @@ class PCASettings(OneView, Centred):
 
     def _sizes(self, d: int) -> Outline:
         changed = self.data == "synthetic" or self.divide_by != 1.0
-        copies, point = 1.0 + changed, d * self.rank
+        copies = 1.0 + changed
+        point = d * self.rank
         return Outline(copies=copies, more=lambda own: gram_numbers(own, d), point=point)
 
     def features(self, n_agents: int, seed: int) -> Deferred:

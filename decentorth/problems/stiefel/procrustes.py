@@ -69,7 +69,8 @@ class Procrustes(SquaresProblem[Stiefel], Loadable):
                     f"B of agent {agent} must have shape (r, m_i) = ({r}, {len(a)}) to go with A "
                     f"of shape {a.shape}, got {b.shape}"
                 )
-        given, ones = [b.T for b in targets], np.ones(len(rows))
+        given = [b.T for b in targets]
+        ones = np.ones(len(rows))
         super().__init__(rows, given, ones, Stiefel(d, r), n_agents, first_agent)
 
 
@@ -78,7 +79,8 @@ def published_rows(
 ) -> tuple[list[Array], list[Array]]:
     """Gaussian A_i ``(rows, d)`` and B_i ``(r, rows)`` of the agents in ``agents``, each agent from
     its own stream."""
-    a, b = [], []
+    a = []
+    b = []
     for agent in range(agents.start, agents.stop):
         rng = stream(seed, agent)
         a.append(rng.standard_normal((rows, d)))
@@ -97,12 +99,12 @@ class ProcrustesSettings(Sourced):
     rank
         Columns r of x (generated data).
     rows
-        Rows m_i of each agent's A_i (generated data); by default 10, or as many as it takes for
-        dimension rows in all.
+        Rows m_i of each agent's A_i (generated data); by default 10, or more so that all agents
+        together have dimension rows.
     decay
         Ratio of successive eigenvalues of sum_i A_i^T A_i (generated data).
     largest_eigenvalue
-        Its largest eigenvalue; by default the Gaussian data's own.
+        Largest eigenvalue of sum_i A_i^T A_i; by default the Gaussian data are not scaled.
     data
         File with the rows of all A_i, shape (m, d): .npy, .npz, .csv, svmlight or Matrix Market.
     targets
@@ -156,7 +158,8 @@ class ProcrustesSettings(Sourced):
             a = with_spectrum(a, self.decay, self.largest_eigenvalue, collective)
             return Procrustes(a, b, n_agents=n_agents, first_agent=agents.start)
 
-        d, r = self.dimension, self.rank
+        d = self.dimension
+        r = self.rank
         copies = (2.0 * d + r) / (d + r)
         return Deferred(n_agents, build, lambda: _outline([rows] * n_agents, d, r, copies))
 
@@ -178,7 +181,8 @@ class ProcrustesSettings(Sourced):
             data, targets = files()
             parts = partition("even", data.shape[0], n_agents, seed=seed, shuffle=self.shuffle)
             mine = parts[agents]
-            a, b = [data.rows(index) for index in mine], [targets.rows(index).T for index in mine]
+            a = [data.rows(index) for index in mine]
+            b = [targets.rows(index).T for index in mine]
             return Procrustes(a, b, n_agents=n_agents, first_agent=agents.start)
 
         def outline() -> Outline:
@@ -195,7 +199,8 @@ def _outline(counts: list[int], d: int, r: int, copies: float = 1.0) -> Outline:
     """The sizes of agents with these counts of rows, each d numbers of A and r of B^T."""
 
     def made(rows: list[Array], agents: slice, collective: Collective) -> Procrustes:
-        a, b = [own[:, :d] for own in rows], [own[:, d:].T for own in rows]
+        a = [own[:, :d] for own in rows]
+        b = [own[:, d:].T for own in rows]
         return Procrustes(a, b, n_agents=len(counts), first_agent=agents.start)
 
     return Outline(counts, d + r, copies, lambda own: gram_numbers(own, d, r), made, d * r)

@@ -192,7 +192,8 @@ def write(
         The checkpoint cannot be written; raised on every rank, and the earlier checkpoints are
         unchanged.
     """
-    root, part = path.parent, path.with_name(f".{path.name}.part")
+    root = path.parent
+    part = path.with_name(f".{path.name}.part")
     try:
         with collective.together():
             own = {
@@ -414,7 +415,8 @@ def read(manifest: Manifest, name: str, rows: slice) -> Column:
 
     Other pieces are not read. Raises ValueError or OSError if the file is damaged.
     """
-    path, stored = _file(manifest.path, name), manifest.arrays[name]
+    path = _file(manifest.path, name)
+    stored = manifest.arrays[name]
     array = np.empty((rows.stop - rows.start, *stored.shape[1:]), stored.kind)
     found = 0
     with path.open("rb") as file:
@@ -423,7 +425,8 @@ def read(manifest: Manifest, name: str, rows: slice) -> Column:
                 f"{path.name} is damaged: its header is another than that in {MANIFEST}"
             )
         for start, end, digest in stored.rows:
-            low, high = max(start, rows.start), min(end, rows.stop)
+            low = max(start, rows.start)
+            high = min(end, rows.stop)
             if low >= high:
                 continue
             file.seek(HEADER_BYTES + start * stored.row_bytes)

@@ -51,7 +51,8 @@ def identity(
             probes["objective"][block] = part.value(x)
             probes["slope"][block] = norms(part.gradient(x))
             probes["feasibility"][block] = part.constraint.feasibility(x)
-    own, kind = network.W.diagonal(), type(problem).__name__
+    own = network.W.diagonal()
+    kind = type(problem).__name__
     facts: dict[str, dict[str, object]] = {
         "problem": {"type": kind, "agents": network.n_agents, "shape": list(problem.shape)},
         "W": {

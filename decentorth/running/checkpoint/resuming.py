@@ -78,7 +78,7 @@ def resume(given: str | os.PathLike[str], start: Start, collective: Collective) 
     Raises
     ------
     files.CheckpointError
-        There is no checkpoint, all are damaged, or it is of another run; raised on every rank.
+        There is no checkpoint, all are damaged, or it belongs to another run; raised on every rank.
     """
     listed = files.on_all(collective, lambda: collective.root and files.found(given))
     listing = collective.ours(json.dumps(listed, default=str).encode())[0]
@@ -135,7 +135,8 @@ def _restored(manifest: files.Manifest, start: Start, collective: Collective) ->
     try:
         run = start(saved.losses)
         network = run.parts.network
-        identity, like = run.identity, next(run.states())
+        identity = run.identity
+        like = next(run.states())
     except ValueError as error:
         raise unusable(error) from error
     _refuse(collective, manifest.path, _other_run(manifest, run, like))
@@ -160,7 +161,7 @@ def _refuse(collective: Collective, path: Path, difference: str | None) -> None:
 
     def check() -> None:
         if difference:
-            raise ValueError(f"{path} is of another run: {difference}")
+            raise ValueError(f"{path} belongs to another run: {difference}")
 
     files.on_all(collective, check)
 
@@ -169,7 +170,8 @@ def _facts(manifest: files.Manifest) -> Resumed:
     """The facts of a run in a manifest, without its arrays; a ValueError if one is invalid, or if a
     file has another size."""
     with files.usable():
-        facts, numbers = manifest.facts, dict(manifest.facts["numbers"])
+        facts = manifest.facts
+        numbers = dict(manifest.facts["numbers"])
         facts["run"] = {name: dict(group) for name, group in facts["run"].items()}
         facts["metrics"] = [str(name) for name in facts["metrics"]]
         rounds, messages, sent = facts["counts"]
@@ -252,7 +254,8 @@ def _difference(then: _Groups, now: _Groups) -> str | None:
     for group, facts in now.items():
         before = then.get(group, {})
         for name in {**facts, **before}:
-            old, new = before.get(name, "missing"), facts.get(name, "missing")
+            old = before.get(name, "missing")
+            new = facts.get(name, "missing")
             if old != new:
                 return f"{group}: {name} is {_brief(old)} there and {_brief(new)} here"
     return None
@@ -311,7 +314,8 @@ def _warn_of_bits(
 def _history(manifest: files.Manifest, read: Arrays) -> History:
     """The history in a checkpoint; a ValueError unless it leads to the checkpoint's iteration."""
     _, counts, values = (read[name] for name in _COMMON)
-    k, metrics = manifest.facts["numbers"]["state.k"], manifest.facts["metrics"]
+    k = manifest.facts["numbers"]["state.k"]
+    metrics = manifest.facts["metrics"]
     if not len(counts) or (np.diff([-1, *counts[:, 0], k + 1]) < 1).any():
         raise ValueError(f"its history does not lead to iteration {k}")
     history = History()

@@ -46,7 +46,8 @@ class PendingSignals:
     def __enter__(self) -> Self:
         self._depth += 1
         if self._depth == 1 and threading.current_thread() is threading.main_thread():
-            self.seen, self._waiting = set(), set()
+            self.seen = set()
+            self._waiting = set()
             for number in self._numbers:
                 if number in REQUESTS or signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._note)
@@ -63,7 +64,8 @@ class PendingSignals:
 
     def take(self) -> set[int]:
         """The signals received since the last call."""
-        taken, self._waiting = self._waiting, set()
+        taken = self._waiting
+        self._waiting = set()
         return taken
 
     def _note(self, number: int, frame: FrameType | None) -> None:

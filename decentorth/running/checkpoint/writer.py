@@ -116,8 +116,11 @@ class SharedLooks:
     """
 
     def __init__(self, collective: Collective, k: int, clock: Callable[[], float]) -> None:
-        self._collective, self._clock = collective, clock
-        self._k, self.looked_at, self.next = k, clock(), k + 1
+        self._collective = collective
+        self._clock = clock
+        self._k = k
+        self.looked_at = clock()
+        self.next = k + 1
 
     def largest(
         self, k: int, values: Sequence[float], seconds: float = LOOK_SECONDS
@@ -126,12 +129,15 @@ class SharedLooks:
 
         In the same message, rank 0 sets the next iteration, at most 4 times as far.
         """
-        made, now = k - self._k, self._clock()
+        made = k - self._k
+        now = self._clock()
         ahead = int(min(max(1.0, made * seconds / max(now - self.looked_at, 1e-9)), 4.0 * made))
         proposed = ahead * (self._collective.root)
         own = np.array([*values, proposed], dtype=np.float64)
         found: list[float] = self._collective.largest(own).tolist()
-        self._k, self.looked_at, self.next = k, now, k + int(found.pop())
+        self._k = k
+        self.looked_at = now
+        self.next = k + int(found.pop())
         return found
 
 
@@ -189,11 +195,15 @@ class CheckpointWriter:
         k: int,
     ) -> None:
         self._root = Path(checkpoints.folder)
-        self._checkpoints, self._identity, self._collective = checkpoints, identity, collective
-        self._agents, self._history = collective.own, history
+        self._checkpoints = checkpoints
+        self._identity = identity
+        self._collective = collective
+        self._agents = collective.own
+        self._history = history
         self._iterations, self._seconds = interval("every", checkpoints.every)
         self.signals = checkpoints.signals
-        start, self._last = resumed and resumed.path, None
+        start = resumed and resumed.path
+        self._last = None
         if start is not None and start.parent.resolve() == self._root.resolve():
             self._last = start
         fresh = resumed is None or (start is not None and self._last is None)
@@ -225,7 +235,8 @@ class CheckpointWriter:
 
         The same on every rank: a signal to any rank counts, and rank 0's clock.
         """
-        k, signals = snapshot.state.k, self.signals.take()
+        k = snapshot.state.k
+        signals = self.signals.take()
         late = self._collective.root and time.monotonic() - self._written_at >= self._seconds
         ending = max(signals & ENDINGS, default=0)
         ends, due = self._looks.largest(k, [ending, bool(signals & REQUESTS) or late])
@@ -257,7 +268,8 @@ class CheckpointWriter:
         return ""
 
     def _finite(self, snapshot: Snapshot) -> bool:
-        start, collective = self._agents.start, self._collective
+        start = self._agents.start
+        collective = self._collective
         return first_runaway(snapshot.state.x, start, collective.n_agents, collective) is None
 
     def _write(self, snapshot: Snapshot) -> None:
@@ -267,7 +279,8 @@ class CheckpointWriter:
             arrays, numbers = taken_apart(snapshot.state, "state")
             arrays |= {f"network.{name}": array for name, array in snapshot.in_flight.items()}
             arrays |= {f"start.{name}": array for name, array in self._identity.probes.items()}
-            first, number = self._agents.start, self._agents.stop - self._agents.start
+            first = self._agents.start
+            number = self._agents.stop - self._agents.start
             total = self._collective.n_agents
             rows = {
                 name: files.Rows(array[:number], first, total) for name, array in arrays.items()

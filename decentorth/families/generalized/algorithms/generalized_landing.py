@@ -180,10 +180,12 @@ class GeneralizedLanding(OnMatrices):
         return State(x0.copy(), *field, step, base, penalty, 0, spent + 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
-        k, eta = state.k + 1, state.step_size
+        k = state.k + 1
+        eta = state.step_size
         if self._safe:
-            products = state.product, state.image
-            safe = problem.constraint.safe_step(*state[:2], state.penalty, self.eps, *products)
+            safe = problem.constraint.safe_step(
+                *state[:2], state.penalty, self.eps, state.product, state.image
+            )
             eta = np.minimum(eta, safe)
         x = state.x - eta[:, None, None] * state.field  # (8)
         follows = state.image.size and self.covariance == "exact" and k % REFRESHED
@@ -212,14 +214,16 @@ class GeneralizedLanding(OnMatrices):
         """The field at x, and B x unless it is given as ``bx``."""
         nothing = nothing_seen(len(x))
         if self.covariance == "sampled":
-            constraint, products = problem.constraint, cast(SampledProducts, problem)
+            constraint = problem.constraint
+            products = cast(SampledProducts, problem)
             size = cast(int, self.batch_size)
             if self.batches == "one":
                 xi = passing(streams, k, size, int(products.n_samples[0]))
                 bx = bx2 = products.product_on(x, xi)
             else:
                 xi, zeta, zeta2 = draws(products, streams, k, size, 3)
-                bx, bx2 = products.product_on(x, zeta), products.product_on(x, zeta2)
+                bx = products.product_on(x, zeta)
+                bx2 = products.product_on(x, zeta2)
             g = products.gradient_on(x, xi)
             value = constraint.landing_from_products(x, g, bx, bx2, penalty)  # (2), (3)
             return Field(value, bx, nothing, matrices)

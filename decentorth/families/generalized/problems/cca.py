@@ -145,7 +145,8 @@ class CCA(AgentProblem[Any], Loadable):
     def _build(
         self, rows: Pairs, rank: int, ridge: float, n: int, first_agent: int, pool: Collective
     ) -> None:
-        self._rows, self.ridge = rows, ridge
+        self._rows = rows
+        self.ridge = ridge
         self._widths = n1, n2 = rows[0][0].shape[1], rows[0][1].shape[1]
         self.n_samples: Index = np.array([len(a) for a, _ in rows], dtype=np.int64)
         total, first, second = pool.each(3, self._sizes()).tolist()
@@ -249,7 +250,8 @@ class CCA(AgentProblem[Any], Loadable):
 
     def _cross(self, forms: Iterator[tuple[slice, Form]], x: Array) -> Array:
         """[-C12_i Y_i; -C12_i^T X_i], stacked by rows like ``x``."""
-        image, n1 = np.empty_like(x), self._widths[0]
+        image = np.empty_like(x)
+        n1 = self._widths[0]
         for local, form in forms:
             image[local, :n1], image[local, n1:] = form.cross(x[local, :n1], x[local, n1:])
         return np.negative(image, out=image)
@@ -263,7 +265,8 @@ class CCA(AgentProblem[Any], Loadable):
 
     def _own(self, forms: Iterator[tuple[slice, Form]], x: Array) -> Array:
         """[(C11_i + r1 I) X_i; (C22_i + r2 I) Y_i], stacked by rows like ``x``."""
-        image, n1 = np.empty_like(x), self._widths[0]
+        image = np.empty_like(x)
+        n1 = self._widths[0]
         for local, form in forms:
             image[local, :n1], image[local, n1:] = form.own(x[local, :n1], x[local, n1:])
         for rows, r in zip(self.constraint.rows, self.ridges, strict=True):
@@ -327,7 +330,8 @@ class CCA(AgentProblem[Any], Loadable):
         """X and Y, the directions of the columns."""
         first, second = self.constraint.split(x)
         if self.bases:
-            first, second = self.bases[0] @ first, self.bases[1] @ second
+            first = self.bases[0] @ first
+            second = self.bases[1] @ second
         return {"x": first, "y": second}
 
     def pooled(self) -> CCA:
@@ -335,7 +339,8 @@ class CCA(AgentProblem[Any], Loadable):
         samples; all agents must be here."""
         self._check_whole()
         pooled = object.__new__(CCA)
-        pooled.bases, pooled._names = self.bases, self._names
+        pooled.bases = self.bases
+        pooled._names = self._names
         first, second = (np.concatenate(views) for views in zip(*self._rows, strict=True))
         pooled._build([(first, second)], self.shape[1], self.ridge, 1, 0, HERE)
         return pooled
@@ -350,7 +355,9 @@ class CCA(AgentProblem[Any], Loadable):
     def from_moments(self, sums: Array) -> CCA:
         """The mean of all agents' objectives as the problem of one agent."""
         alone = self._copied()
-        alone.n_agents, alone.agents, alone._blocks = 1, slice(0, 1), None
+        alone.n_agents = 1
+        alone.agents = slice(0, 1)
+        alone._blocks = None
         c11, c12, c22 = [c.copy() for c in self._moments()]
         for c, r in zip((c11, c22), self.ridges, strict=True):
             plus(c[None], -r)
@@ -407,7 +414,8 @@ class CCA(AgentProblem[Any], Loadable):
         """
         p = self.shape[1]
         distances = []
-        points, bases = self.constraint.split(xhat), self.optimum[1:]
+        points = self.constraint.split(xhat)
+        bases = self.optimum[1:]
         for part, basis, point in zip(self.constraint.parts, bases, points, strict=True):
             half = np.linalg.inv(root_inverse(part.operator.stack[0], len(basis)))
             distances.append(subspace_distance(half @ point, half @ basis[:, :p]))

@@ -159,7 +159,8 @@ class TwoViews(Centred, ABC):
         return Division([self.data, self.data_y], self, n_agents, seed)
 
     def _drawn(self, n_agents: int, seed: int) -> division.Generated:
-        counts, width = [self.samples] * n_agents, self.dimension + self.dimension_y
+        counts = [self.samples] * n_agents
+        width = self.dimension + self.dimension_y
         return division.Generated(counts, width, self._drawing(seed), self.wanted)
 
     @property
@@ -183,7 +184,8 @@ class TwoViews(Centred, ABC):
         views = source.found(agents, collective)
         with collective.together():
             if self.columns_y:
-                names, parts = (self.columns, self.columns_y), _cut(views[0][0], len(self.columns))
+                names = (self.columns, self.columns_y)
+                parts = _cut(views[0][0], len(self.columns))
                 return list(zip(parts, names, strict=True))
             if len(views) == 1:
                 return [(half, ()) for half in _halves(views[0][0], self.width)]
@@ -214,7 +216,8 @@ class TwoViews(Centred, ABC):
         if self.scale is True:
             refuse_constant(found.constant, names)
             kept = ~found.constant
-        whole, none = np.full(len(kept), np.sqrt(mean)), np.ones(len(kept))
+        whole = np.full(len(kept), np.sqrt(mean))
+        none = np.ones(len(kept))
         divisor = {"view": whole, "none": none, False: none}.get(self.scale, found.scale)
         found = found._replace(mean=found.mean[kept], rest=found.rest[kept], scale=divisor[kept])
         change = found.standard if self.center else lambda a: found.completed(a) / found.scale
@@ -235,7 +238,8 @@ class TwoViews(Centred, ABC):
             return [_mixing(n, self.condition, shared) for n in (self.dimension, self.dimension_y)]
 
         def draw(agent: int) -> list[Array]:
-            rng, views = stream(seed, agent), []
+            rng = stream(seed, agent)
+            views = []
             stretch = np.exp(self.heterogeneity * rng.standard_normal(k))
             common = share * rng.standard_normal((self.samples, k))
             for mixing in mixings():
@@ -275,8 +279,7 @@ class CCASettings(TwoViews):
 
     def _made(self, first: View, second: View, place: PooledPlace) -> CCA:
         names = {"the first view": first.columns, "the second view": second.columns}
-        views = first.rows, second.rows
-        return CCA(*views, self.rank, ridge=self.ridge, names=names, **place)
+        return CCA(first.rows, second.rows, self.rank, ridge=self.ridge, names=names, **place)
 
     def _stand_in(self) -> Self:
         return replace(self, ridge=1.0)
@@ -298,7 +301,8 @@ class CCASettings(TwoViews):
             return SplitCCA(left, right, self.rank, (first, second)).with_units((x, y))
 
         def made(agents: slice) -> SplitCCA:
-            widths, m = self._widths(source), source.counts[0]
+            widths = self._widths(source)
+            m = source.counts[0]
             among = Among.evenly(agents, n_agents, *widths)
             first, second = (random_features(m, among, agents, view) for view in (0, 1))
             problem = SplitCCA(first, second, self.rank, (1.0, 1.0), among=among)
@@ -351,7 +355,8 @@ class CCASettings(TwoViews):
             )
         total, count = collective.column_sums(squares).tolist()
         with collective.together():
-            view, mean = ("first", "second")[k], total / max(count, 1.0)
+            view = ("first", "second")[k]
+            mean = total / max(count, 1.0)
             given = zip(parts, names, each, strict=True)
             return [self._kept(view, [one], own, found, mean).rows[0] for one, own, found in given]
 

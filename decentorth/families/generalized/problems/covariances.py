@@ -47,7 +47,8 @@ def canonical_correlations(c11: Array, c12: Array, c22: Array) -> Canonical:
     Directions in which a view does not vary, to 1e-10 of its largest variance, are left out: k is
     then the smaller rank.
     """
-    left, right = root_inverse(c11, None), root_inverse(c22, None)
+    left = root_inverse(c11, None)
+    right = root_inverse(c22, None)
     u, values, vt = np.linalg.svd(left.T @ c12 @ right, full_matrices=False)
     return Canonical(values, np.ascontiguousarray(left @ u), np.ascontiguousarray(right @ vt.T))
 
@@ -115,7 +116,8 @@ class Samples(NamedTuple):
         return self.a.swapaxes(-1, -2) @ u, self.b.swapaxes(-1, -2) @ v
 
     def _images(self, x: Array, y: Array) -> tuple[Array, Array]:
-        u, v = self.a @ x, self.b @ y
+        u = self.a @ x
+        v = self.b @ y
         u *= self.weight
         v *= self.weight
         return u, v

@@ -110,7 +110,8 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         self._operators = selected(self._operators, local)
 
     def on(self, put: Callable[[Array], Array]) -> Self:
-        placed, whitened = self._copied(), self.whitened
+        placed = self._copied()
+        whitened = self.whitened
         placed.constraint = self.constraint.on(put)
         placed._operators = [A.on(put) for A in self._operators]
         placed._blocks = [(slice(0, self.n_local), placed)]
@@ -153,7 +154,8 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
     def whitened(self) -> Whitened | None:
         """A single agent's problem of the eigenvectors of U^{-T} A U^{-1}, B = U^T U; None unless A
         and B are dense."""
-        A, B = self._operators[0], self.constraint.operator
+        A = self._operators[0]
+        B = self.constraint.operator
         if not (self.n_agents == 1 and isinstance(A, Matrices) and isinstance(B, Matrices)):
             return None
         with one_thread():  # the bits depend on the number of BLAS threads
@@ -189,7 +191,8 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
 
     def answer(self) -> Array:
         """The leading eigenvectors of a single agent's pencil, ``(n, p)``."""
-        A, B = formed(self._operators[0]), formed(self.constraint.operator)
+        A = formed(self._operators[0])
+        B = formed(self.constraint.operator)
         return eigenspace(A, B, self.shape[1])[1]
 
     def find_answer(self, collective: Collective) -> None:
@@ -298,7 +301,8 @@ class PooledGEVP(GEVP, Loadable):
     def pooled(self) -> GEVP:  # type: ignore[override]  # its B is one matrix
         """The problem of a single agent that has the mean of the A_i and B; all agents must be
         here."""
-        A, B = super().pooled()._operators[0], self.constraint.operator
+        A = super().pooled()._operators[0]
+        B = self.constraint.operator
         return GEVP(formed(A), formed(B), self.shape[1])
 
 
@@ -429,5 +433,6 @@ class GEVPSettings(Sourced):
             return GEVP(shares(A, n_agents, seed), B, self.rank)
         from decentorth.data import MatrixFile
 
-        A, B = MatrixFile(self.matrix_a).stored(), MatrixFile(self.matrix_b).stored()
+        A = MatrixFile(self.matrix_a).stored()
+        B = MatrixFile(self.matrix_b).stored()
         return GEVP(A, B, self.rank)

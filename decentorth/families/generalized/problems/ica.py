@@ -74,7 +74,8 @@ def amari_distance(product: Array) -> float:
 
 def moments(y: Array) -> Array:
     """``(3, n)``: the means of sech^2 y, y^2 and y tanh y over the rows of ``y``, ``(N, n)``."""
-    bent, ones = np.tanh(y), np.full(len(y), 1.0 / len(y))
+    bent = np.tanh(y)
+    ones = np.full(len(y), 1.0 / len(y))
     return np.stack((1.0 - ones @ (bent * bent), ones @ (y * y), ones @ (y * bent)))
 
 
@@ -190,7 +191,8 @@ class ICA(LogCosh[Stiefel], Loadable):
         super().__init__(rows, shares, Stiefel(n, n), n_agents, first_agent, mixing)
         given = np.asarray(signs)
         named = given.tolist() if given.ndim == 0 else ""
-        self._choose, self._plain = named == "data", named == "super"
+        self._choose = named == "data"
+        self._plain = named == "super"
         if self._choose:
             self.signs = None
             return
@@ -402,7 +404,8 @@ class ICASettings(Divided):
 
     def _drawn(self, n_agents: int, seed: int) -> Generated:
         """Mixed Laplace sources of unit variance, each agent's drawn from its own stream."""
-        n, counts = self.sources or 10, [self._count(agent, n_agents) for agent in range(n_agents)]
+        n = self.sources or 10
+        counts = [self._count(agent, n_agents) for agent in range(n_agents)]
 
         def draw(agent: int) -> tuple[Array]:
             size = counts[agent], n

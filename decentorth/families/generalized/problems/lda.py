@@ -61,7 +61,8 @@ def scatters(samples: Array, classes: Classes) -> tuple[Array, Array]:
     n_samples, n = samples.shape
     samples = samples - samples.mean(axis=-2)  # far from 0 class means would lose digits
     mean = samples.mean(axis=-2)
-    between, within = np.zeros((n, n)), np.zeros((n, n))
+    between = np.zeros((n, n))
+    within = np.zeros((n, n))
     for label in np.unique(classes):
         own = samples[classes == label]
         centre = own.mean(axis=-2)
@@ -76,7 +77,9 @@ def scatter_factors(samples: Array, classes: Classes) -> tuple[Array, Array]:
     """Y, ``(classes, n)``, and Z, ``(N, n)``, with S_b = Y^T Y and S_w = Z^T Z: each column is of
     one feature alone."""
     around = samples - samples.mean(axis=-2)  # far from 0 class means would lose digits
-    samples, mean, away = around.copy(), around.mean(axis=-2), []
+    samples = around.copy()
+    mean = around.mean(axis=-2)
+    away = []
     for label in np.unique(classes):
         own = classes == label
         centre = samples[own].mean(axis=-2)
@@ -119,7 +122,8 @@ def agent_scatters(
     ``samples`` and ``numbers`` are those of `class_means`, which returned ``moments``.
     """
     counts, means = moments
-    count, d = counts.sum(-1), means.shape[1]
+    count = counts.sum(-1)
+    d = means.shape[1]
     away = means - counts @ means / count
     weight = n_agents / count
     with one_thread():  # the bits of products depend on the number of BLAS threads
@@ -139,7 +143,8 @@ def check_within(within: Array, size: Array) -> None:
 
     ``within`` is S_w, ``(d, d)``, with its ridge; ``size`` the largest mean of each feature.
     """
-    d, deviation = len(within), np.sqrt(np.diagonal(within))
+    d = len(within)
+    deviation = np.sqrt(np.diagonal(within))
     varies = deviation > _ROUNDING * size
     if not varies.any():
         raise ValueError(
@@ -210,8 +215,12 @@ class LDASettings(Divided):
             def stand_in(rows: list[Array], agents: slice, collective: Collective) -> PooledGEVP:
                 rank = self.rank or len(self._agreed(source, agents, collective)[1]) - 1
                 rows = self._about_zero(rows, collective)
-                pair = [a.T @ a for a in rows], [np.eye(a.shape[1]) for a in rows]
-                return PooledGEVP(*pair, rank, **placed(n_agents, agents, collective))
+                return PooledGEVP(
+                    [a.T @ a for a in rows],
+                    [np.eye(a.shape[1]) for a in rows],
+                    rank,
+                    **placed(n_agents, agents, collective),
+                )
 
             def outline() -> Outline:
                 d = source.width
@@ -267,8 +276,9 @@ class LDASettings(Divided):
             samples, classes, rank, units = self._loaded()
             away, around = scatter_factors(samples, classes)
             ridge = self.ridge * float((around * around).sum()) / samples.shape[1]
-            parts = by_features(away, n_agents), by_features(around, n_agents)
-            problem = SplitGEVP(*parts, rank, ridge).with_units(units)
+            problem = SplitGEVP(
+                by_features(away, n_agents), by_features(around, n_agents), rank, ridge
+            ).with_units(units)
             problem.classes = counted(*np.unique(classes, return_counts=True))
             return problem
 
@@ -278,7 +288,8 @@ class LDASettings(Divided):
 
         def made(agents: slice) -> SplitGEVP:
             m, n = self._file().extent()[:2]
-            among, rank = Among.evenly(agents, n_agents, n), self._loaded_rank()
+            among = Among.evenly(agents, n_agents, n)
+            rank = self._loaded_rank()
             between, within = (random_features(k, among, agents) for k in (rank + 1, m))
             problem = SplitGEVP(between, within, rank, 1.0, among=among)
             return problem.with_units(self.no_units(n))
@@ -298,7 +309,8 @@ class LDASettings(Divided):
             place = among(agents, [(len(a[0]),) for a in found.samples], collective)
             check_alike("labels", [str(own.tolist()) for own in found.labels], files, collective)
             with collective.together():
-                samples, classes = found.in_units(self.wanted), found.labels[0]
+                samples = found.in_units(self.wanted)
+                classes = found.labels[0]
                 rank = self._directions(len(np.unique(classes)))
                 pairs = [scatter_factors(own, classes) for own in samples]
             away, around = (list(part) for part in zip(*pairs, strict=True))

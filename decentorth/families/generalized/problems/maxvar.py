@@ -107,7 +107,8 @@ class MAXVAR(PooledGEVP):
         self._ends = ends[:-1]
         with one_thread():  # the bits of products depend on the number of BLAS threads
             count, squares = mean_squares(rows, pool)
-            weight, variances = (n_agents or len(rows)) / count, np.split(squares, self._ends)
+            weight = (n_agents or len(rows)) / count
+            variances = np.split(squares, self._ends)
             each = [ridge * sums(own[None])[0] / len(own) for own in variances]
             ridges = np.repeat(each, [len(own) for own in variances])
             view = np.searchsorted(ends, np.arange(d), side="right")
@@ -124,7 +125,8 @@ class MAXVAR(PooledGEVP):
         columns may depend on others."""
         parts = [slice(*part) for part in pairwise([0, *ends])]
         with one_thread():  # the bits of products depend on the number of BLAS threads
-            covariance, count = gram(rows, pool), number_of_rows(rows, pool)
+            covariance = gram(rows, pool)
+            count = number_of_rows(rows, pool)
             if not any(suspect(covariance[part, part]) for part in parts):
                 return rows, ends
             for k, part in enumerate(parts):

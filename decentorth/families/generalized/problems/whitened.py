@@ -31,14 +31,17 @@ class Whitened(AgentProblem[Any]):
     def __init__(self, form: Callable[[Array], Array], factors: Sequence[Array], p: int) -> None:
         sets = [Stiefel(len(factor), p) for factor in factors]
         super().__init__(1, slice(0, 1), sets[0] if len(sets) == 1 else Product(*sets))
-        self._form, self._factors = form, factors
+        self._form = form
+        self._factors = factors
 
     def _take(self, local: object) -> None:
         """There is one agent."""
 
     def on(self, put: Callable[[Array], Array]) -> Whitened:
-        H, placed = put(self.hessian()), self._copied()
-        placed._form, placed._inverses = partial(matmul, H), [*map(put, self._inverses)]
+        H = put(self.hessian())
+        placed = self._copied()
+        placed._form = partial(matmul, H)
+        placed._inverses = [*map(put, self._inverses)]
         placed._factors = [*map(put, self._factors)]
         return placed
 

@@ -207,7 +207,8 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
         if retraction not in _WAYS:
             known = ", ".join(get_args(Retraction))
             raise ValueError(f"retraction must be one of {known}, got {retraction!r}")
-        both, n = np.concatenate((y, by), axis=1), self.shape[0]
+        both = np.concatenate((y, by), axis=1)
+        n = self.shape[0]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             mean = (y * by).sum((-2, -1)) / self.shape[1]
             np.ldexp(both, -_nearest(mean)[:, None, None], out=both)
@@ -237,7 +238,8 @@ class GeneralizedStiefel(ClosedMultiplier, TrackedFields):
         bx = self._image(x, bx)
         if direction == "psi-b":
             return self.landing_from_products(x, g, bx, bx, penalty)
-        xt, double = x.swapaxes(-1, -2), 2.0 * penalty
+        xt = x.swapaxes(-1, -2)
+        double = 2.0 * penalty
         s: Array = xt @ bx
         if direction == "psi-br":
             field: Array = self.solve(g) @ s

@@ -207,7 +207,8 @@ class Placed(Matrices):
 
     def __init__(self, host: Matrices, put: Callable[[Array], Array]) -> None:
         super().__init__(put(host.stack))
-        self._host, self._put = host, put
+        self._host = host
+        self._put = put
 
     @cached_property
     def largest(self) -> float:
@@ -246,7 +247,8 @@ class SparseMatrix(Operator):
 
     @cached_property
     def _factor(self) -> Any:
-        matrix, symmetric = csc_array(self.matrix), {"SymmetricMode": True}
+        matrix = csc_array(self.matrix)
+        symmetric = {"SymmetricMode": True}
         refusal = ValueError(
             "B must be positive definite, and it is singular or has negative eigenvalues: add a "
             "ridge to its diagonal"
@@ -354,7 +356,8 @@ class SampleCovariance(Operator):
         self.rows = self.rows.astype(np.float64, copy=False)
         if not (np.isfinite(ridge) and ridge >= 0.0):
             raise ValueError(f"ridge must be finite and not negative, got {ridge}")
-        samples, self.n = int(A.shape[0]), int(A.shape[1])
+        samples = int(A.shape[0])
+        self.n = int(A.shape[1])
         if ridge == 0.0 and samples < self.n:
             raise ValueError(
                 f"A^T A / N of {samples} samples in {self.n} dimensions is singular: give a "
@@ -427,7 +430,8 @@ def _lanczos(operator: Operator, which: Literal["LA", "LM"] = "LA") -> float:
         def product(v: Array) -> Array:
             return operator.product(v.reshape(1, n, 1))[0, :, 0]
 
-        wrapped, first = ScipyOperator((n, n), matvec=product, dtype=np.float64), _probe(n, 1)[:, 0]
+        wrapped = ScipyOperator((n, n), matvec=product, dtype=np.float64)
+        first = _probe(n, 1)[:, 0]
         (found,) = eigsh(wrapped, 1, which=which, tol=_LANCZOS, v0=first, return_eigenvectors=False)
         return float({"LA": found, "LM": abs(found)}[which]) * (1.0 + _LANCZOS)
 

@@ -43,11 +43,13 @@ def block_stationarity(
     """
     first, second = np.triu_indices(len(x), 1)
     rows = np.stack((first, second), axis=-1)
-    linear, m = (gradient @ x.T)[rows[:, :, None], rows[:, None, :]], x @ x.T
+    linear = (gradient @ x.T)[rows[:, :, None], rows[:, None, :]]
+    m = x @ x.T
     level = np.full(len(rows), varsigma)
     if scaled:
         level *= largest_eigenvalue(m[first, first], m[first, second], m[second, second])
     curvature = isotropic(level + theta)
-    hyperbolic, linear = signs[first] != signs[second], linear_term(linear, curvature)
+    hyperbolic = signs[first] != signs[second]
+    linear = linear_term(linear, curvature)
     v = pair_kernels().minimise(hyperbolic, linear, curvature).v
     return float(np.square(v - np.eye(2)).reshape(len(v), 4).sum(-1).mean(-1))

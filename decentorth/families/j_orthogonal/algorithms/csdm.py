@@ -114,15 +114,19 @@ class CSDM(SingleAgentMethod):
         constraint = problem.constraint
         order, p = _sorted(constraint.each.signs)
         factors = _decomposed(_matrices(constraint, x0)[..., order[:, None], order], p)
-        factors, moments = factors.map(np.ascontiguousarray), adam.begin(constraint, x0)
+        factors = factors.map(np.ascontiguousarray)
+        moments = adam.begin(constraint, x0)
         return CSDMState(x0.copy(), factors, factors.map(np.zeros_like), moments, 0, 0)
 
     def step(self, problem: P, network: Network, streams: Streams, state: CSDMState) -> CSDMState:
-        constraint, gradient = problem.constraint, problem.gradient(state.x)
+        constraint = problem.constraint
+        gradient = problem.gradient(state.x)
         order, _ = _sorted(constraint.each.signs)
-        factors, still = state.factors, isinstance(problem, TraceForm)
+        factors = state.factors
+        still = isinstance(problem, TraceForm)
         g = _matrices(constraint, gradient)[..., order[:, None], order]
-        slopes, rate = _slopes(g, factors, still), self.step_size
+        slopes = _slopes(g, factors, still)
+        rate = self.step_size
         squares = state.squares.map(lambda total, slope: total + slope * slope, slopes)
         a = slopes.map(lambda slope, total: rate * slope / (np.sqrt(total) + SMALL), squares)
         moving = 2 if still else 4
@@ -130,7 +134,8 @@ class CSDM(SingleAgentMethod):
         following = Factors._make([*turned, *factors[moving:4], factors.mu - a.mu])
         _matrices(constraint, state.x)[..., order[:, None], order] = _product(following)
         adam.descend(constraint, state.x, gradient, state.moments, state.k, self.learning_rate)
-        k, spent = state.k + 1, state.gradients + 1
+        k = state.k + 1
+        spent = state.gradients + 1
         return CSDMState(state.x, following, squares, state.moments, k, spent)
 
 
@@ -150,7 +155,8 @@ def _decomposed(x: Array, p: int) -> Factors:
     x11^T = I + x12 x12^T."""
     q = x.shape[-1] - p
     u1, s, v2t = np.linalg.svd(x[..., :p, p:])
-    v2, mu = v2t.swapaxes(-1, -2), np.arcsinh(s)
+    v2 = v2t.swapaxes(-1, -2)
+    mu = np.arcsinh(s)
     v1 = x[..., :p, :p].swapaxes(-1, -2) @ u1 / _cosh(mu, p)[..., None, :]
     u2 = x[..., p:, p:] @ v2 / _cosh(mu, q)[..., None, :]
     return Factors(u1, u2, v1, v2, mu)
@@ -166,8 +172,11 @@ def _cosh(mu: Array, size: int) -> Array:
 def _mixed(first: Array, second: Array, mu: Array) -> tuple[Array, Array]:
     """The product (first, second) H for two blocks of columns, with the columns i and p + i of a
     matrix."""
-    m, c, s = mu.shape[-1], np.cosh(mu)[..., None, :], np.sinh(mu)[..., None, :]
-    one, two = first.copy(), second.copy()
+    m = mu.shape[-1]
+    c = np.cosh(mu)[..., None, :]
+    s = np.sinh(mu)[..., None, :]
+    one = first.copy()
+    two = second.copy()
     one[..., :m] = first[..., :m] * c + second[..., :m] * s
     two[..., :m] = first[..., :m] * s + second[..., :m] * c
     return one, two
@@ -176,9 +185,12 @@ def _mixed(first: Array, second: Array, mu: Array) -> tuple[Array, Array]:
 def _product(factors: Factors) -> Array:
     """The product U H V^T."""
     u1, u2, v1, v2, mu = factors
-    p, q, copies = u1.shape[-1], u2.shape[-1], mu.shape[:-1]
+    p = u1.shape[-1]
+    q = u2.shape[-1]
+    copies = mu.shape[:-1]
     x = np.empty((*copies, p + q, p + q))
-    top, bottom = (u1, np.zeros((*copies, p, q))), (np.zeros((*copies, q, p)), u2)
+    top = (u1, np.zeros((*copies, p, q)))
+    bottom = (np.zeros((*copies, q, p)), u2)
     for rows, block in ((slice(0, p), top), (slice(p, p + q), bottom)):
         left, right = _mixed(block[0], block[1], mu)
         np.matmul(left, v1.swapaxes(-1, -2), out=x[..., rows, :p])
@@ -190,9 +202,12 @@ def _slopes(g: Array, factors: Factors, still: bool) -> Factors:
     """The slopes of f along each factor; zeros along V if ``still``."""
     u1, u2, v1, v2, mu = factors
     p = u1.shape[-1]
-    upper, lower = u1.swapaxes(-1, -2) @ g[..., :p, :], u2.swapaxes(-1, -2) @ g[..., p:, :]
-    t11, t12 = upper[..., :p] @ v1, upper[..., p:] @ v2
-    t21, t22 = lower[..., :p] @ v1, lower[..., p:] @ v2
+    upper = u1.swapaxes(-1, -2) @ g[..., :p, :]
+    lower = u2.swapaxes(-1, -2) @ g[..., p:, :]
+    t11 = upper[..., :p] @ v1
+    t12 = upper[..., p:] @ v2
+    t21 = lower[..., :p] @ v1
+    t22 = lower[..., p:] @ v2
     m = mu.shape[-1]
     own = _diagonal(t11)[..., :m] + _diagonal(t22)[..., :m]
     along = np.sinh(mu) * own + np.cosh(mu) * (_diagonal(t12) + _diagonal(t21))

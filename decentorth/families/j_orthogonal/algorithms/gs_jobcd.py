@@ -78,12 +78,15 @@ class GSJOBCD(PairMethod):
         return jobcd.begin(self._varsigma(problem), problem, streams, x0)
 
     def step(self, problem: P, network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
-        n, quadratic, varsigma = state.x.shape[-1], state.product.size > 0, self._varsigma(problem)
+        n = state.x.shape[-1]
+        quadratic = state.product.size > 0
+        varsigma = self._varsigma(problem)
         if n < 2:
             return state._replace(k=state.k + 1)
         number = self.pairs or (max(LEAST, n // 2) if quadratic else 1)
         drawn = streams.integers("blocks", state.k, number, n * (n - 1))[0]
-        first, second = drawn // (n - 1), drawn % (n - 1)
+        first = drawn // (n - 1)
+        second = drawn % (n - 1)
         second += second >= first
         kind = jobcd.rule(varsigma, problem)
         if not quadratic or kind == "backtracking":
@@ -92,15 +95,19 @@ class GSJOBCD(PairMethod):
                 gradient = state.x if quadratic else problem.gradient(state.x)
                 state = jobcd.move(varsigma, self.theta, problem, state, gradient, [pair])
         else:
-            level, x, product = float(state.varsigma[0]), state.x[0], state.product[0]
+            level = float(state.varsigma[0])
+            x = state.x[0]
+            product = state.product[0]
             constant, scaled = (level, 0.0) if kind == "constant" else (0.0, level)
             sweep = Sweep(self.theta, kind == "exact", constant, scaled, jobcd.room(state))
-            form, signs = cast(TraceForm, problem).trace_form()[0], problem.constraint.signs
+            form = cast(TraceForm, problem).trace_form()[0]
+            signs = problem.constraint.signs
             done, ray = pair_kernels().gauss_seidel(x, product, form, signs, first, second, sweep)
             if ray != 0:
                 found = first[done], second[done], ray
                 state = state._replace(ray=np.array([found], dtype=np.float64))
-        spent, k = number, state.k
+        spent = number
+        k = state.k
         if quadratic:  # n/2 pairs read the n rows of a gradient
             spent = 2 * number * (k + 1) // n - 2 * number * k // n
         return jobcd.finish(state, problem, self.correction, state.gradients + spent)

@@ -91,7 +91,9 @@ class HyperbolicJacobi(SingleAgentMethod):
         return State(x0.copy(), none, none.copy(), np.full((1, 3), math.nan), 0, 0)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
-        x, ray, xt = state.x, state.ray, state.x[0].T.copy()
+        x = state.x
+        ray = state.ray
+        xt = state.x[0].T.copy()
         gram = 0.5 * (x.swapaxes(-1, -2) @ (problem.trace_form() @ x))
         gram = 0.5 * (gram + gram.swapaxes(-1, -2))
         value = np.trace(gram[0])
@@ -99,13 +101,15 @@ class HyperbolicJacobi(SingleAgentMethod):
         if j > 0:
             ray = np.array([[float(i), float(j), -math.copysign(1.0, gram[0, i, j])]])
         x[0] = xt.T
-        k, spent = state.k + 1, state.gradients + 1
+        k = state.k + 1
+        spent = state.gradients + 1
         return State(x, np.full(1, value), np.full(1, fallen), ray, k, spent)
 
     def ending(self, problem: P, state: State) -> Stop | None:
         """Stop when the objective no longer falls, or is unbounded below."""
         endless = jobcd.unbounded(problem, state, "columns")
-        value, fallen = state.value[0], state.fallen[0]
+        value = state.value[0]
+        fallen = state.fallen[0]
         if endless is None and fallen <= self.tolerance * value:
             message = f"the last sweep lowered the objective by {fallen / value:.1e} of it"
             return Stop("converged", True, message)

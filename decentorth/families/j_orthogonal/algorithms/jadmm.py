@@ -95,8 +95,13 @@ class JADMM(SingleAgentMethod):
 
     def step(self, problem: P, network: Network, streams: Streams, state: JADMMState) -> JADMMState:
         J = problem.constraint.signs
-        x, y, z, w, k = state.x, state.y, state.z, state.w, state.k + 1
-        curve, beta = state.curvature[:, None, None], state.penalty[:, None, None]
+        x = state.x
+        y = state.y
+        z = state.z
+        w = state.w
+        k = state.k + 1
+        curve = state.curvature[:, None, None]
+        beta = state.penalty[:, None, None]
         right = curve * x - problem.gradient(x) - y @ z.swapaxes(-1, -2) - J[:, None] * w
         x = _solved(curve + beta, beta, y, right + beta * (y * J + J[:, None] * y))  # (1)
         jx = J[:, None] * x

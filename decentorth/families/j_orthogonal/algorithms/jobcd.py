@@ -193,7 +193,8 @@ def _form(problem: object) -> Array:
 
 def begin(varsigma: float | str, problem: P, streams: Streams, x0: Array) -> JOBCDState:
     """The state at the start."""
-    spent, kind = 0, rule(varsigma, problem)
+    spent = 0
+    kind = rule(varsigma, problem)
     if kind == "constant":
         level = np.full(1, float(varsigma))
     else:
@@ -204,7 +205,9 @@ def begin(varsigma: float | str, problem: P, streams: Streams, x0: Array) -> JOB
     product = x0 @ x0.swapaxes(-1, -2) if isinstance(problem, TraceForm) else nothing
     value = problem.value(x0) if kind == "backtracking" else np.full(1, math.nan)
     moments = adam.begin(problem.constraint, x0)
-    ray, none, most = np.full((1, 3), math.nan), np.zeros(1), np.zeros(1)
+    ray = np.full((1, 3), math.nan)
+    none = np.zeros(1)
+    most = np.zeros(1)
     return JOBCDState(
         x0.copy(), product, level, value, none, ray, moments, 0, 0, spent, nothing, most
     )
@@ -215,7 +218,8 @@ def disjoint_pairs(streams: Streams, k: int, constraint: Signatures, rounds: int
 
     The pairs come from a random permutation. For odd n, one row is left out.
     """
-    n, found = len(constraint.each.signs), []
+    n = len(constraint.each.signs)
+    found = []
     for number in range(k * rounds, (k + 1) * rounds):
         order = streams.permutation("blocks", number, constraint.copies * n)
         order = order[np.argsort(order // n, kind="stable")].reshape(-1, n)
@@ -238,7 +242,9 @@ def move(
     - x> + (L/2) ||y - x||^2, whose gradient at y is G + L (y - x). For a trace form they reduce
     f itself.
     """
-    kernels, kind, signs = pair_kernels(), rule(varsigma, problem), problem.constraint.each.signs
+    kernels = pair_kernels()
+    kind = rule(varsigma, problem)
+    signs = problem.constraint.each.signs
     bound = slice(0, problem.constraint.copies * len(signs))
     start = state.x[0, bound].copy() if len(rounds) > 1 else state.x[0, bound]
 
@@ -246,11 +252,16 @@ def move(
         for number, (first, second) in enumerate(rounds):
             if m.size:
                 t = kernels.blocks(_form(problem)[0], m, first, second)
-                ii, ij, jj = m[first, first], m[first, second], m[second, second]
+                ii = m[first, first]
+                ij = m[first, second]
+                jj = m[second, second]
             else:
                 g = gradient[0] if number == 0 else gradient[0, bound] + level * (x[bound] - start)
-                t, own = kernels.blocks(g, x, first, second), kernels.blocks(x, x, first, second)
-                ii, ij, jj = own[:, 0, 0], own[:, 0, 1], own[:, 1, 1]
+                t = kernels.blocks(g, x, first, second)
+                own = kernels.blocks(x, x, first, second)
+                ii = own[:, 0, 0]
+                ij = own[:, 0, 1]
+                jj = own[:, 1, 1]
             scale = np.ones_like(ii) if kind == "constant" else largest(ii, ij, jj)
             curvature = isotropic(level * scale + theta)
             hyperbolic = signs[first % len(signs)] != signs[second % len(signs)]
@@ -264,7 +275,8 @@ def move(
         return state
     level = 0.5 * state.varsigma
     for _ in range(DOUBLINGS):
-        trial, product = state.x.copy(), state.product.copy()
+        trial = state.x.copy()
+        product = state.product.copy()
         turn(level, trial[0], product[0])
         value = 0.5 * sums(_form(problem) * product) if product.size else problem.value(trial)
         if value[0] <= state.value[0] + SLACK * abs(state.value[0]):
@@ -317,9 +329,12 @@ def finish(state: JOBCDState, problem: P, correction: int, gradients: int) -> JO
 def _falls(form: Array, product: Array, signs: Array) -> tuple[Array, Array]:
     """The numbers w - |d| and d of the exact subproblems, ``(2, n, n)``, for both hyperbolic
     families; inf where bounded."""
-    h, m = np.diagonal(form), np.diagonal(product)
-    hs, ms = h[:, None] + h, m[:, None] + m
-    even, odd = 0.5 * hs * ms, 2.0 * form * product
+    h = np.diagonal(form)
+    m = np.diagonal(product)
+    hs = h[:, None] + h
+    ms = m[:, None] + m
+    even = 0.5 * hs * ms
+    odd = 2.0 * form * product
     d = np.stack((form * ms + product * hs, product * hs - form * ms))
     w = np.stack((even + odd, even - odd))
     certain = w - np.abs(d) < -CERTAIN * (np.abs(w) + np.abs(d))

@@ -131,7 +131,9 @@ class UMCM(SingleAgentMethod):
         return replace(self, step_size=BarzilaiBorwein())
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> UMCMState:
-        steps, spent, own = schedule(self.resolved(network).step_size), 0, np.zeros(1)
+        steps = schedule(self.resolved(network).step_size)
+        spent = 0
+        own = np.zeros(1)
         measured_penalty = self.penalty == "auto" and self.schedule == "constant"
         if measured_penalty or steps.initial == "auto":
             own, spent = steepest(problem, streams, x0)
@@ -148,7 +150,9 @@ class UMCM(SingleAgentMethod):
         return UMCMState(x0.copy(), field, squares, step, base, penalty, 0, spent + 1)
 
     def step(self, problem: P, network: Network, streams: Streams, state: UMCMState) -> UMCMState:
-        k, squares, direction = state.k + 1, state.squares, state.field
+        k = state.k + 1
+        squares = state.squares
+        direction = state.field
         if squares.size:
             direction = direction / (np.sqrt(squares) + SMALL)
         x = state.x - state.step_size[:, None, None] * direction
@@ -162,11 +166,14 @@ class UMCM(SingleAgentMethod):
 
 def _field(problem: P, x: Array, penalty: Array) -> Array:
     """The gradient grad h (1)."""
-    J, g = problem.constraint.signs, problem.gradient(x)
-    jx, xt = J[:, None] * x, x.swapaxes(-1, -2)
+    J = problem.constraint.signs
+    g = problem.gradient(x)
+    jx = J[:, None] * x
+    xt = x.swapaxes(-1, -2)
     e = xt @ jx - np.diag(J)
     multiplier = J[:, None] * (xt @ g)
-    je, ej = J[:, None] * e, e * J
+    je = J[:, None] * e
+    ej = e * J
     exact = isinstance(problem, TraceForm)
     curved = g @ (je + ej) if exact else g @ ej + problem.hessian_product(x, x @ je)
     inner = 2.0 * penalty[:, None, None] * e - 0.5 * (multiplier + multiplier.swapaxes(-1, -2))

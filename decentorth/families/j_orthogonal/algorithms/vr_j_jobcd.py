@@ -86,7 +86,8 @@ class VRJJOBCD(JacobiMethod):
     def _sizes(self, problem: P) -> tuple[int, int, float]:
         """The numbers b, b' and p'."""
         total = int(problem.n_samples[0])
-        large, small = self.large_batch or total, self.batch_size or max(1, math.isqrt(total))
+        large = self.large_batch or total
+        small = self.batch_size or max(1, math.isqrt(total))
         return large, small, small / (large + small) if self.restart is None else self.restart
 
     def _afresh(self, problem: P, streams: Streams, k: int, x: Array, size: int) -> Array:
@@ -103,7 +104,8 @@ class VRJJOBCD(JacobiMethod):
         estimate = self._afresh(problem, streams, 0, x0, large)  # (9)
         begun = jobcd.begin(self.varsigma, problem, streams, x0)
         begun = begun._replace(product=np.empty((1, 0, 0)), value=np.full(1, math.nan))
-        spent, samples = begun.gradients + 1, min(large, int(problem.n_samples[0]))
+        spent = begun.gradients + 1
+        samples = min(large, int(problem.n_samples[0]))
         return begun._replace(estimate=estimate, gradients=spent, samples=samples)
 
     def _starts_over(self, streams: Streams, k: int, restart: float) -> bool:
@@ -126,17 +128,22 @@ class VRJJOBCD(JacobiMethod):
     def step(self, problem: P, network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
         large, small, restart = self._sizes(problem)
         pairs = jobcd.disjoint_pairs(streams, state.k, problem.constraint, self.rounds)
-        before, anew = state.x.copy(), self._starts_over(streams, state.k, restart)
+        before = state.x.copy()
+        anew = self._starts_over(streams, state.k, restart)
         moved = self._moved(problem, state, pairs, anew)  # (12)
         moved = jobcd.release(problem, moved, state.estimate, self.learning_rate)
         k = state.k + 1
         if self._starts_over(streams, k, restart):
             estimate = self._afresh(problem, streams, k, moved.x, large)
-            spent, calls = min(large, int(problem.n_samples[0])), 1
+            spent = min(large, int(problem.n_samples[0]))
+            calls = 1
         else:
             batch = self._draw(problem, streams, k, small)
-            gradient, free = problem.gradient_on(moved.x, batch), adam.free_rows(problem.constraint)
-            estimate, spent, calls = moved.estimate + gradient, 2 * small, 2
+            gradient = problem.gradient_on(moved.x, batch)
+            free = adam.free_rows(problem.constraint)
+            estimate = moved.estimate + gradient
+            spent = 2 * small
+            calls = 2
             estimate -= problem.gradient_on(before, batch)  # (9)
             estimate[:, free] = gradient[:, free]
         moved = moved._replace(estimate=estimate, samples=moved.samples + spent)

@@ -34,8 +34,10 @@ def pair_kernels() -> Any:
 
 def _run_all(kernels: Any) -> None:
     """Run every kernel once, on one pair."""
-    first, second = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
-    one, signs = np.eye(2), np.array([1.0, -1.0])
+    first = np.zeros(1, dtype=np.int64)
+    second = np.ones(1, dtype=np.int64)
+    one = np.eye(2)
+    signs = np.array([1.0, -1.0])
     curvature = isotropic(np.ones(1))
     v = kernels.minimise(signs[:1] != signs[1:], linear_term(one[None], curvature), curvature).v
     for turn in (kernels.turn_rows, kernels.congruence):

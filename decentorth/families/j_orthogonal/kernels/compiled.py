@@ -69,8 +69,12 @@ def _root(y: float, r: float) -> float:
 @exact
 def _hyperbolic(a: float, b: float, q: float, e: float, d: float) -> Found:
     w = q + e
-    flat, level = EPS * (abs(q) + abs(e) + abs(d)), EPS * (abs(a) + abs(b))
-    up, down, push, pull = w + d, w - d, a + b, a - b
+    flat = EPS * (abs(q) + abs(e) + abs(d))
+    level = EPS * (abs(a) + abs(b))
+    up = w + d
+    down = w - d
+    push = a + b
+    pull = a - b
     falls_up = up < -flat or (up <= flat and abs(push) > level)
     falls_down = down < -flat or (down <= flat and abs(pull) > level)
     if falls_up and (up <= down or not falls_down):
@@ -80,7 +84,8 @@ def _hyperbolic(a: float, b: float, q: float, e: float, d: float) -> Found:
     if up > flat and down > flat:
         rho = sqrt(sqrt(up) / sqrt(down))
         big = sqrt(up) * sqrt(down)
-        even, odd = 0.5 * (push / rho + pull * rho), 0.5 * (push / rho - pull * rho)
+        even = 0.5 * (push / rho + pull * rho)
+        odd = 0.5 * (push / rho - pull * rho)
         t = _root(-abs(even) / (2.0 * big), abs(odd) / (2.0 * big))
         h = hypot(1.0, t)
         sign = -1.0 if even > 0.0 else 1.0
@@ -100,17 +105,22 @@ def _hyperbolic(a: float, b: float, q: float, e: float, d: float) -> Found:
 def _orthogonal(a: float, b: float, q: float, e: float, d: float) -> Found:
     k = 0.5 * hypot(q - e, d)
     turn = 0.5 * atan2(-d, e - q) if k > 0.0 else 0.0
-    x, y = cos(turn), sin(turn)
-    even, odd = a * x + b * y, b * x - a * y
-    p, r = abs(even), abs(odd)
+    x = cos(turn)
+    y = sin(turn)
+    even = a * x + b * y
+    odd = b * x - a * y
+    p = abs(even)
+    r = abs(odd)
     size = max(p, TINY * (4.0 * k + r))
     if size == 0.0:
         size = 1.0
     t = _root(4.0 * k / size, r / size)
     h = hypot(1.0, t)
-    near, far = 1.0 / h, t / h
+    near = 1.0 / h
+    far = t / h
     value = -k * (near - far) * (near + far) - p * near - r * far + 0.5 * (q + e)
-    near, far = (-near if even > 0.0 else near), (-far if odd > 0.0 else far)
+    near = -near if even > 0.0 else near
+    far = -far if odd > 0.0 else far
     return near * x - far * y, far * x + near * y, value, 0
 
 
@@ -142,7 +152,8 @@ def _minimise(
     hyperbolic: Any, linear: Array, curvature: Array, v: Array, value: Array, ray: Index
 ) -> None:
     for k in range(len(hyperbolic)):
-        p, n = linear[k], curvature[k]
+        p = linear[k]
+        n = curvature[k]
         v[k, 0, 0], v[k, 0, 1], v[k, 1, 0], v[k, 1, 1], value[k], ray[k] = _pair(
             hyperbolic[k],
             (p[0], p[1], p[2], p[3]),
@@ -166,7 +177,10 @@ def minimise(hyperbolic: NDArray[np.bool_], linear: Array, curvature: Array) -> 
 @fast
 def _products(a: Array, b: Array, i: int, j: int) -> tuple[float, float, float, float]:
     """The products a_i . b_i, a_i . b_j, a_j . b_i, a_j . b_j."""
-    ai, aj, bi, bj = a[i], a[j], b[i], b[j]
+    ai = a[i]
+    aj = a[j]
+    bi = b[i]
+    bj = b[j]
     ii = ij = ji = jj = 0.0
     for k in range(a.shape[1]):
         ii += ai[k] * bi[k]
@@ -179,7 +193,8 @@ def _products(a: Array, b: Array, i: int, j: int) -> tuple[float, float, float, 
 @fast
 def _combine(row: Array, other: Array, v00: float, v01: float, v10: float, v11: float) -> None:
     for k in range(len(row)):
-        p, q = row[k], other[k]
+        p = row[k]
+        q = other[k]
         row[k] = v00 * p + v01 * q
         other[k] = v10 * p + v11 * q
 
@@ -209,8 +224,10 @@ def turn_rows(x: Array, v: Array, first: Index, second: Index) -> None:
 @fast
 def _turn_entries(row: Array, v: Array, first: Index, second: Index) -> None:
     for k in range(len(first)):
-        i, j = first[k], second[k]
-        p, q = row[i], row[j]
+        i = first[k]
+        j = second[k]
+        p = row[i]
+        q = row[j]
         row[i] = v[k, 0, 0] * p + v[k, 0, 1] * q
         row[j] = v[k, 1, 0] * p + v[k, 1, 1] * q
 
@@ -221,16 +238,24 @@ def congruence(m: Array, v: Array, first: Index, second: Index) -> None:
     time, which stays in cache."""
     alone = np.ones(len(m), dtype=np.bool_)
     for k in range(len(first)):
-        i, j = first[k], second[k]
+        i = first[k]
+        j = second[k]
         alone[i] = alone[j] = False
-        mi, mj = m[i], m[j]
+        mi = m[i]
+        mj = m[j]
         _combine(mi, mj, v[k, 0, 0], v[k, 0, 1], v[k, 1, 0], v[k, 1, 1])
         for other in range(len(first)):
-            a, b = first[other], second[other]
-            v00, v01, v10, v11 = v[other, 0, 0], v[other, 0, 1], v[other, 1, 0], v[other, 1, 1]
-            p, q = mi[a], mi[b]
+            a = first[other]
+            b = second[other]
+            v00 = v[other, 0, 0]
+            v01 = v[other, 0, 1]
+            v10 = v[other, 1, 0]
+            v11 = v[other, 1, 1]
+            p = mi[a]
+            q = mi[b]
             mi[a], mi[b] = v00 * p + v01 * q, v10 * p + v11 * q
-            p, q = mj[a], mj[b]
+            p = mj[a]
+            q = mj[b]
             mj[a], mj[b] = v00 * p + v01 * q, v10 * p + v11 * q
     for i in range(len(m)):
         if alone[i]:
@@ -249,11 +274,15 @@ def _isotropic(m1: float, m2: float, m3: float, sweep: Sweep) -> tuple[Four, Fou
 def _own_form(h: Three, m1: float, m2: float, m3: float, theta: float) -> tuple[Four, Four, float]:
     """The ``squares`` and ``mixed`` of `_pair`, and <I, Z>_Q, for Q = M_BB kron H_BB + theta I."""
     h1, h2, h3 = h
-    same, cross, swap = h1 * m1 + h3 * m3, 2.0 * h2 * m2, h3 * m1 + h1 * m3
+    same = h1 * m1 + h3 * m3
+    cross = 2.0 * h2 * m2
+    swap = h3 * m1 + h1 * m3
     t = 2.0 * theta
     squares = (same + cross + t, swap + cross + t, same - cross + t, swap - cross + t)
-    n_ix, n_ir = h2 * (m1 + m3) + m2 * (h1 + h3), h2 * (m1 - m3) + m2 * (h3 - h1)
-    n_zr, n_zx = h2 * (m1 + m3) - m2 * (h1 + h3), h2 * (m1 - m3) + m2 * (h1 - h3)
+    n_ix = h2 * (m1 + m3) + m2 * (h1 + h3)
+    n_ir = h2 * (m1 - m3) + m2 * (h3 - h1)
+    n_zr = h2 * (m1 + m3) - m2 * (h1 + h3)
+    n_zx = h2 * (m1 - m3) + m2 * (h1 - h3)
     return squares, (n_ix, n_zr, n_ir, n_zx), h1 * m1 - h3 * m3
 
 
@@ -272,11 +301,14 @@ def _turn_pair(
     """Set ``x[B] <- V x[B]`` and ``m <- V m V^T`` for the rows and columns B = (i, j) of a
     symmetric m."""
     _combine(x[i], x[j], v00, v01, v10, v11)
-    mi, mj = m[i], m[j]
+    mi = m[i]
+    mj = m[j]
     _combine(mi, mj, v00, v01, v10, v11)
-    p, q = mi[i], mi[j]
+    p = mi[i]
+    q = mi[j]
     mi[i], mi[j] = v00 * p + v01 * q, v10 * p + v11 * q
-    p, q = mj[i], mj[j]
+    p = mj[i]
+    q = mj[j]
     mj[i], mj[j] = v00 * p + v01 * q, v10 * p + v11 * q
     for row in range(len(m)):
         m[row, i] = mi[row]
@@ -294,11 +326,15 @@ def gauss_seidel(
     unbounded, and its ray.
     """
     for k in range(len(first)):
-        i, j = first[k], second[k]
-        m1, m2, m3 = product[i, i], product[i, j], product[j, j]
+        i = first[k]
+        j = second[k]
+        m1 = product[i, i]
+        m2 = product[i, j]
+        m3 = product[j, j]
         if m1 + m3 > sweep.limit:
             return k, 0
-        t, hyperbolic = _products(form, product, i, j), signs[i] != signs[j]
+        t = _products(form, product, i, j)
+        hyperbolic = signs[i] != signs[j]
         if sweep.exact:
             h = (form[i, i], form[i, j], form[j, j])
             squares, mixed, n_iz = _own_form(h, m1, m2, m3, sweep.theta)
@@ -307,7 +343,8 @@ def gauss_seidel(
         v00, v01, v10, v11, _, ray = _best(hyperbolic, t, squares, mixed, n_iz)
         if ray != 0:
             at = 0 if abs(ray) == 1 else 2
-            w, d = 0.5 * (squares[at] + squares[at + 1]), abs(mixed[at // 2])
+            w = 0.5 * (squares[at] + squares[at + 1])
+            d = abs(mixed[at // 2])
             if w - d < -CERTAIN * (abs(w) + d):
                 return k, ray
             squares, mixed, n_iz = _isotropic(m1, m2, m3, sweep)
@@ -325,25 +362,32 @@ def jacobi_sweep(xt: Array, gram: Array, signs: Array) -> tuple[float, int, int]
     a diagonal matrix. The result is the decrease of the trace of ``gram``, and 0, 0; or, if the
     sweep ended early, the columns i < j, i + j > 0, of a pair along which it is unbounded below.
     """
-    g, n = gram, len(gram)
+    g = gram
+    n = len(gram)
     even = n + n % 2
-    first, second = np.empty(n // 2, dtype=np.int64), np.empty(n // 2, dtype=np.int64)
+    first = np.empty(n // 2, dtype=np.int64)
+    second = np.empty(n // 2, dtype=np.int64)
     v = np.empty((n // 2, 2, 2))
     fallen = 0.0
     for turn in range(even - 1):
         pairs = 0
         for p in range(even // 2):
-            i, j = (turn + p) % (even - 1), (turn - p) % (even - 1)
+            i = (turn + p) % (even - 1)
+            j = (turn - p) % (even - 1)
             if p == 0:
                 j = even - 1
             if max(i, j) < n:
                 first[pairs], second[pairs] = min(i, j), max(i, j)
                 pairs += 1
         for k in range(pairs):
-            i, j = first[k], second[k]
-            gii, gij, gjj = g[i, i], g[i, j], g[j, j]
+            i = first[k]
+            j = second[k]
+            gii = g[i, i]
+            gij = g[i, j]
+            gjj = g[j, j]
             if signs[i] == signs[j]:
-                lean, t = gjj - gii, 0.0
+                lean = gjj - gii
+                t = 0.0
                 if gij != 0.0:
                     t = copysign(2.0 * gij / (abs(lean) + hypot(lean, 2.0 * gij)), gij * lean)
                 c = 1.0 / hypot(1.0, t)

@@ -83,7 +83,8 @@ class Sweep(NamedTuple):
 
 def ray_matrix(ray: int, mu: float) -> Array:
     """The factor V(mu) ``(2, 2)``, mu > 0, of a ray other than 0."""
-    c, s = np.cosh(mu), np.copysign(np.sinh(mu), ray)
+    c = np.cosh(mu)
+    s = np.copysign(np.sinh(mu), ray)
     return np.array([[c, s], [s, c]] if abs(ray) == 1 else [[-c, -s], [s, c]])
 
 

@@ -35,12 +35,15 @@ class DrawnSamples:
     def __init__(
         self, source: str, chosen: DrawnSettings, seed: int, with_entries: bool = False
     ) -> None:
-        self._file, self._divisor = resolve(source), chosen.divide_by
+        self._file = resolve(source)
+        self._divisor = chosen.divide_by
         m, n = self._file.shape
         rng = stream(seed, 0, _DRAW)
         limit = f"draw_columns must be at most {n}, the columns of {source}"
         columns = _draw(rng, np.arange(n), chosen.draw_columns, limit)
-        self._columns, candidates, words = columns, np.arange(m), f"the rows of {source}"
+        self._columns = columns
+        candidates = np.arange(m)
+        words = f"the rows of {source}"
         asked = (chosen.draw_rows, chosen.draw_columns) != (None, None)
         if asked and with_entries:
             candidates = np.flatnonzero(self._file.part(candidates, columns).any(axis=-1))

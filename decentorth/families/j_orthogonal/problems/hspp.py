@@ -153,7 +153,8 @@ class HSPP(AgentProblem[JOrthogonal]):
     def _pieces(self, q: Array, run: tuple[int, int]) -> Iterator[tuple[int, int, Array, Array]]:
         """Rows ``start:end`` of a run in pieces, with the products and sizes of their pairs with
         the points from ``start`` on."""
-        signed, sizes = q * self.constraint.signs, self.manifold.sizes(q)
+        signed = q * self.constraint.signs
+        sizes = self.manifold.sizes(q)
         size = max(1, PASS_BYTES // (8 * len(q)))
         for start in range(*run, size):
             end = min(start + size, run[1])
@@ -201,8 +202,10 @@ class HSPP(AgentProblem[JOrthogonal]):
         """``(n_local, n, n)``: the gradients; kinks contribute 0."""
         found = np.empty_like(x)
         for block, y, q in self._placed(x):
-            run, signed = self._runs[block], q * self.constraint.signs
-            first, g = run[0], np.zeros((len(q) - run[0], q.shape[1]))
+            run = self._runs[block]
+            signed = q * self.constraint.signs
+            first = run[0]
+            g = np.zeros((len(q) - run[0], q.shape[1]))
             for start, end, products, sizes in self._pieces(q, run):
                 wanted = self.wanted[block][start - first : end - first, start - first :]
                 pull = self._pull(products, sizes, wanted)
@@ -227,7 +230,8 @@ class HSPP(AgentProblem[JOrthogonal]):
 
         An IndexError says that there is no such pair.
         """
-        found, m = np.empty_like(x), len(self.rows)
+        found = np.empty_like(x)
+        m = len(self.rows)
         blocks = zip(x, batch, self.n_samples.tolist(), strict=True)
         for block, (point, numbers, number) in enumerate(blocks):
             wrong = numbers[(numbers < 0) | (numbers >= number)]
@@ -235,11 +239,14 @@ class HSPP(AgentProblem[JOrthogonal]):
                 raise IndexError(f"pairs are numbered from 0 to {number - 1}, got {wrong[0]}")
             i, j = self.pairs(numbers, block)
             used, places = np.unique(np.concatenate((i, j)), return_inverse=True)
-            first, second = places[: len(i)], places[len(i) :]
+            first = places[: len(i)]
+            second = places[len(i) :]
             y = self.rows[used] @ point
             q = self.manifold.points(y)
-            signed, sizes = q * self.constraint.signs, self.manifold.sizes(q)
-            products, start = (signed[first] * q[second]).sum(-1), self._runs[block][0]
+            signed = q * self.constraint.signs
+            sizes = self.manifold.sizes(q)
+            products = (signed[first] * q[second]).sum(-1)
+            start = self._runs[block][0]
             wanted = self.wanted[block][i - start, j - start]
             pull = self._pull(products, sizes[first] * sizes[second], wanted)
             pull *= 2.0 * self.n_agents * number / (m * m * len(numbers))
@@ -342,7 +349,8 @@ class HSPPSettings(SignedSettings, DrawnSettings):
         """The problem with the pairs in blocks, see `HSPP`; each rank keeps its own rows of T."""
 
         def outline() -> Outline:
-            m, n = self.points, self.dimension
+            m = self.points
+            n = self.dimension
             if self.from_file:
                 m, n = DrawnSamples(self.data, self, seed, with_entries=True).shape
             return Outline([0] * n_blocks, more=lambda own: m * (n + 2 * m))
@@ -350,7 +358,8 @@ class HSPPSettings(SignedSettings, DrawnSettings):
         return on_each_rank(n_blocks, lambda own: self._made(n_blocks, seed).restrict(own), outline)
 
     def _made(self, n_blocks: int, seed: int) -> HSPP:
-        rng, kind = stream(seed), self.distances
+        rng = stream(seed)
+        kind = self.distances
         if kind == "auto":
             kind = "tree" if self.data == "tree" else "euclidean"
         if self.data == "tree":
@@ -366,11 +375,13 @@ class HSPPSettings(SignedSettings, DrawnSettings):
             samples = DrawnSamples(self.data, self, seed, with_entries=True)
             D = samples.rows(np.arange(samples.shape[0]))
         n = D.shape[1]
-        constraint, value = self._constraint(n, n - 1), None
+        constraint = self._constraint(n, n - 1)
+        value = None
         made = partial(HSPP, D, signs=constraint.signs, alpha=self.alpha, smoothing=self.smoothing)
         if kind == "planted":
             plain = made(np.zeros((len(D), len(D))))
-            upper, value = np.triu(plain.distances(constraint.random(rng)), 1), 0.0
+            upper = np.triu(plain.distances(constraint.random(rng)), 1)
+            value = 0.0
             T = upper + upper.T  # products of matrices need not be symmetric to the bit
         elif kind == "tree":
             T = squared_distances(paths)

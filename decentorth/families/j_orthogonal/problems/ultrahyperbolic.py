@@ -51,7 +51,9 @@ class Ultrahyperbolic:
             raise ValueError(f"alpha must be positive and finite, got {alpha}")
         if not 0.0 <= smoothing < np.inf:
             raise ValueError(f"smoothing must be finite and not negative, got {smoothing}")
-        self.signs, self.alpha, self.smoothing = signs, alpha, smoothing
+        self.signs = signs
+        self.alpha = alpha
+        self.smoothing = smoothing
         self._plus = (signs > 0.0).astype(np.float64)
 
     def _stretch(self, y: Array) -> tuple[Array, Array, Array]:
@@ -114,7 +116,8 @@ class Ultrahyperbolic:
     def signed_scores(self, products: Array) -> tuple[Array, Array]:
         """The signed scores of the products <x, y>_q, and their slopes in the products: like
         ``products``, in its precision."""
-        flat, z = products.reshape(-1), np.empty(products.shape, products.dtype)
+        flat = products.reshape(-1)
+        z = np.empty(products.shape, products.dtype)
         slope = np.empty_like(z)
         for start in range(0, len(flat), PIECE):
             piece = slice(start, start + PIECE)

@@ -110,13 +110,16 @@ class JOrthogonal:
         deviation ``spread``.
         """
         p = len(np.flatnonzero(self.signs > 0.0))
-        n, least = len(self.signs), min(p, len(self.signs) - p)
+        n = len(self.signs)
+        least = min(p, len(self.signs) - p)
         mu = spread * rng.standard_normal(least)
         middle = np.eye(n)
-        first, last = np.arange(least), np.arange(n - least, n)
+        first = np.arange(least)
+        last = np.arange(n - least, n)
         middle[first, first] = middle[last, last] = np.cosh(mu)
         middle[first, last] = middle[last, first] = np.sinh(mu)
-        left, right = np.zeros((n, n)), np.zeros((n, n))
+        left = np.zeros((n, n))
+        right = np.zeros((n, n))
         for factor in (left, right):
             factor[:p, :p], factor[p:, p:] = _orthogonal(rng, p), _orthogonal(rng, n - p)
         point = np.empty((n, n))

@@ -54,7 +54,8 @@ class JOrthogonalStack:
                 f"a stack needs copies >= 1 matrices and free >= 0 rows, got copies = {copies} "
                 f"and free = {free}"
             )
-        self.each, self.copies = each, copies
+        self.each = each
+        self.copies = copies
         n = each.shape[0]
         self.bound = copies * n
         """The number of rows of the matrices; the rows from this index on are free."""

@@ -108,7 +108,10 @@ class PREXTRA(Method):
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         (mixed,) = network.mix(state.x)
-        x, alpha, h, multiplier = state.x, state.step_size, problem.regularizer, state.multiplier
+        x = state.x
+        alpha = state.step_size
+        h = problem.regularizer
+        multiplier = state.multiplier
         if self.proximal == "tangent":
             y = mixed + state.dual - alpha[:, None, None] * problem.smooth.gradient(x)  # (1)
             w, multiplier = tangent_proximal(h, x, y, alpha, multiplier)

@@ -73,10 +73,8 @@ class RSM(Subgradient):
         return RSMState(x0.copy(), step, 0.0 * base, base, 0, spent)
 
     def step(self, problem: P, network: Network, streams: Streams, state: RSMState) -> RSMState:
-        tangent, gamma = (
-            problem.constraint.tangent(state.x, problem.gradient(state.x)),
-            state.step_size,
-        )
+        tangent = problem.constraint.tangent(state.x, problem.gradient(state.x))
+        gamma = state.step_size
         x = problem.constraint.retract(state.x, -gamma[:, None, None] * tangent, self.retraction)
         flops = state.flops + iteration_flops(problem, problem.shape[1])
         return advanced(self.suited(problem).step_size, state, x=x, flops=flops)

@@ -138,12 +138,15 @@ class RSSM(Subgradient):
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> RSSMState:
         step, base, spent = self.suited(problem).first_steps(problem, x0)
-        none, cache = 0.0 * base, _cache(problem, x0)
+        none = 0.0 * base
+        cache = _cache(problem, x0)
         return RSSMState(x0.copy(), cache, step, none, none.copy(), base, 0, spent)
 
     def step(self, problem: P, network: Network, streams: Streams, state: RSSMState) -> RSSMState:
-        method, k = self.suited(problem), state.k + 1
-        x, cache = state.x, state.cache
+        method = self.suited(problem)
+        k = state.k + 1
+        x = state.x
+        cache = state.cache
         columns = method.drawn(streams, state.k, problem.shape[1])
         v = _partial(problem, x, columns, cache)
         v *= -state.step_size[:, None, None]

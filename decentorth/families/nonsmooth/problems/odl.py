@@ -195,7 +195,8 @@ class ODLSettings(OneView):
         dictionary = Once(lambda: self._dictionary(seed))
 
         def draw(agent: int) -> tuple[Array]:
-            rng, size = stream(seed, agent), (counts[agent], self.dimension)
+            rng = stream(seed, agent)
+            size = (counts[agent], self.dimension)
             return (rng.standard_normal(size) * (rng.random(size) < self.density) @ dictionary().T,)
 
         return Generated(counts, self.dimension, draw)

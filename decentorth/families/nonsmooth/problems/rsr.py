@@ -317,8 +317,9 @@ class RSRSettings(OneView):
         @Once
         def divided() -> tuple[Index, list[Index]]:
             labels = (np.arange(total) >= self.inliers).astype(np.int64)
-            own = labels, seed, self.dirichlet_alpha, self.shuffle
-            return labels, partition(self.partition, total, n_agents, *own)
+            return labels, partition(
+                self.partition, total, n_agents, labels, seed, self.dirichlet_alpha, self.shuffle
+            )
 
         def problem(rows: list[Array], agents: slice, subspace: Array) -> RobustSubspaceRecovery:
             return RobustSubspaceRecovery(
@@ -335,7 +336,8 @@ class RSRSettings(OneView):
             inside = [rng.standard_normal((m - out, self.rank)) for rng, m, out in drawn]
             outside = [rng.standard_normal((out, self.dimension)) for rng, _, out in drawn]
             if self.points == "sphere":
-                inside, outside = [on_sphere(a) for a in inside], [on_sphere(a) for a in outside]
+                inside = [on_sphere(a) for a in inside]
+                outside = [on_sphere(a) for a in outside]
             else:
                 inside = with_spectrum(inside, 1.0, 1.0, collective)
                 outside = with_spectrum(outside, 1.0, 1.0, collective) if self.outliers else outside

@@ -44,7 +44,8 @@ class _Covariances(LiftedLosses):
         return lifted
 
     def lower(self, gradient: Array) -> Array:
-        r, p = gradient.shape[2] // 2, self.first
+        r = gradient.shape[2] // 2
+        p = self.first
         return np.concatenate((gradient[:, :p, :r], gradient[:, p:, r:]), axis=1)
 
     @staticmethod
@@ -139,7 +140,6 @@ class SparseCCASettings(TwoViews):
     term: Term = "l1"
 
     def _made(self, first: View, second: View, place: PooledPlace) -> SparseCCA:
-        views = first.rows, second.rows
         where = DataPlace(n_agents=place["n_agents"], first_agent=place["first_agent"])
         with place["collective"].together():
-            return SparseCCA(*views, self.rank, self.mu, term=self.term, **where)
+            return SparseCCA(first.rows, second.rows, self.rank, self.mu, term=self.term, **where)
