@@ -89,7 +89,8 @@ def candidates(problem: Any, network: Network, single: bool) -> Iterator[tuple[C
 def fitting(run: Any) -> list[str]:
     """The names of the first methods in the table that a run's problem and network admit: some of
     one agent, or by sums, and some of gossip."""
-    adds = run.network.steady and run.arguments.on_rank_loss == "abort"
+    given = run.arguments
+    adds = run.network.steady and given.on_rank_loss == "abort" and given.channel is None
     kinds = [True] * (run.single or adds) + [False] * (run.network.n_agents > 1)
     rows = [islice(candidates(run.problem, run.network, kind), NAMED[kind]) for kind in kinds]
     return [row.name for fits in rows for row, _ in fits]

@@ -96,6 +96,9 @@ def _cause(parts: Parts, good: Snapshot, last: int) -> str | None:
     problem = parts.problem
     network = parts.network
     collective = parts.collective
+    rounds = network.rounds
+    messages = network.messages
+    sent = network.bytes
     in_flight = {name: array.copy() for name, array in network.in_flight().items()}
     network.final_ledger = network.ledger()
     network.restore(*good.counts, good.in_flight)
@@ -106,7 +109,7 @@ def _cause(parts: Parts, good: Snapshot, last: int) -> str | None:
             break
         before = state.x.copy()
         k = state.k
-    network.restore(network.rounds, network.messages, network.bytes, in_flight)
+    network.restore(rounds, messages, sent, in_flight)
     for name, function in (("gradient", problem.gradient), ("objective", problem.value)):
         agent = parts.runaway(function(before), np.finfo(np.float64).max)
         if agent is not None:

@@ -18,7 +18,7 @@ import topologies as tp
 from decentorth import __main__ as top
 from decentorth import registry
 from decentorth.commands.line.config import Command
-from decentorth.commands.line.settings import RunSettings
+from decentorth.commands.line.settings import Joining, RunSettings
 from decentorth.commands.listing import FIRST, KINDS, sentence
 from decentorth.network.unreliable.faults import FAULTS
 from decentorth.settings import settings
@@ -332,9 +332,8 @@ def test_the_help_of_a_run_has_its_settings_in_groups(capsys: pytest.CaptureFixt
     assert found["Channel"] == {"--channel", "--repair", "--tracker-correction"}
     assert {"--placement", "--rank-timeout", "--on-rank-loss"} < found["Ranks"]
     assert {"--out", "--checkpoint-every", "--history-rows"} < found["Output"]
-    assert sum(map(len, found.values())) == len(
-        {name for group in Command([]).groups.values() for name in group}
-    )
+    groups = {name for group in Command([]).groups.values() for name in group}
+    assert sum(map(len, found.values())) == len(groups | settings(Joining).keys())
 
 
 def test_the_help_of_a_run_begins_with_what_one_needs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -223,6 +223,8 @@ def test_command_line_reports_divergence_with_exit_code_3(tmp_path: Path) -> Non
         [
             "-m",
             "decentorth.run",
+            "--algorithm",
+            "drfgt",
             "--step-size",
             "0.5",
             "--iterations",

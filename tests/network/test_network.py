@@ -254,7 +254,7 @@ def test_a_process_alone_has_nobody_to_talk_to() -> None:
             call()
     with pytest.raises(
         ValueError,
-        match="comm must be None, 'serial', 'world' or an mpi4py communicator, got 'mpi'",
+        match="comm must be None, 'serial', 'torch', 'world' or an mpi4py communicator, got 'mpi'",
     ):
         connect("mpi")
 

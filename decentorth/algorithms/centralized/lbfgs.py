@@ -33,6 +33,9 @@ from .line_search import Point, Searching, Vector, begun, field, last, projected
 
 SIGMA = 0.9
 """The share of the slope that may be left after a step."""
+_SHORTEST = 1e3 * float(np.finfo(np.float64).eps)
+"""The length of a move, as a share of the point's, below which the change of the gradient is mostly
+rounding: it has fewer than three digits."""
 
 
 class Pair(NamedTuple):
@@ -116,7 +119,7 @@ class LBFGS(Searching):
             t = Vector(point.field - old.field, point.image - old.image)
             inner = s.inner(t)
             pairs = state.pairs
-            if inner > 0.0:
+            if inner > 0.0 and np.sqrt(s.inner(s)) > _SHORTEST * size:
                 pairs = (*pairs[1:], Pair(*s, *t, np.array([inner])))
         ahead = z.times(-1.0)
         following = state.trial

@@ -156,9 +156,11 @@ class SiteIdentity:
         try:
             text, pem, signature = json.loads(data)
             signed = _PURPOSE + b" facts " + text.encode()
+            certificate_bytes = pem.encode()
+            signature_bytes = bytes.fromhex(signature)
         except (ValueError, TypeError, AttributeError):
             raise SiteError(f"what site {name} has signed is damaged") from None
-        certificate = self.verify(pem.encode(), name, signed, bytes.fromhex(signature))
+        certificate = self.verify(certificate_bytes, name, signed, signature_bytes)
         facts: dict[str, object] = json.loads(text)
         return facts, certificate
 

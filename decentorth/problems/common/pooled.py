@@ -78,6 +78,8 @@ def root(A: Sequence[Rows], collective: Collective) -> Array:
     squares = np.diagonal(found)
     lengths = np.sqrt(np.where(squares > 0.0, squares, 1.0))
     values, turns = np.linalg.eigh(found / lengths / lengths[:, None])
+    if values[-1] <= 0.0:  # all rows are zero
+        return found
     sizes = np.sqrt(np.maximum(values, 0.0) + _SHIFT * values[-1])
     coordinates = turns / sizes / lengths[:, None]
     values, axes = np.linalg.eigh(products(lambda rows: rows @ coordinates))

@@ -109,7 +109,7 @@ def test_agents_agree_on_the_end_along_directed_paths() -> None:
 UNDIRECTED = [
     name
     for name in registry.algorithms.names()
-    if name not in ("push_pull", "drgta", "asynchronous_drfgt", "lobpcg", "tracked_landing")
+    if name not in ("auto", "push_pull", "drgta", "asynchronous_drfgt", "lobpcg", "tracked_landing")
     and registry.algorithms.get(name).network != "single-agent"
 ]
 

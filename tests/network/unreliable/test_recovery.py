@@ -154,7 +154,7 @@ def test_what_cannot_be_corrected_or_begun_anew_is_refused() -> None:
 
 
 def test_a_method_that_does_not_declare_its_state_is_refused() -> None:
-    for name in algorithms.names():
+    for name in {*algorithms.names()} - {"auto"}:  # auto is replaced by a method before it runs
         assert hasattr(get_type_hints(algorithms.get(name).init)["return"], "_fields")
 
     class Bare:
