@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import topologies as tp
-from topologies.names import GRAPHS
 from topologies.words import normal_name, partners
 
 from .. import network as networks
@@ -157,7 +156,7 @@ def method(algorithm: Any) -> object:
 def _names_network(name: str) -> bool:
     """True for the name of a graph or a sequence, such as ``"torus:2x5"``."""
     word = normal_name(name.partition(":")[0])
-    return word in GRAPHS or tp.is_digraph_name(name) or tp.is_sequence_name(name)
+    return word in tp.available() or tp.is_digraph_name(name) or tp.is_sequence_name(name)
 
 
 def start(x0: Array | None, problem: Problem[object], seed: int) -> Array:

@@ -8,20 +8,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from decentorth.settings import Values, values
 from topologies.flags import InputError, spelled
 from topologies.words import shortened
 
 from ... import registry
-from ...api.automatic import Choice
 from ...protocols import Declared
 from ...running.checkpoint import FOLDER, newest_notes
 from ...settings import Setting, settings
 from .flags import load
 from .form import Form, Groups, Saved, Texts, config_bytes, early_flag
 from .settings import CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, TOLERANCES, Joining, RunSettings
+
+if TYPE_CHECKING:
+    from ...api.automatic import Choice
 
 EXPERIMENT = ("problem", "algorithm", "start", *(name for name in NETWORK if name != "placement"))
 """The own settings of a run that make another experiment of it, as all of its problem and its
