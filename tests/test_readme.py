@@ -232,7 +232,10 @@ def test_the_pages_have_every_command() -> None:
     assert [line.split()[:2] for line in commands(USING, 0)] == [
         ["decentorth", name] for name in PRINTED
     ]
-    assert set(PRINTED) == set(COMMANDS) - {"replay", "sites"}  # docs/asynchronous.md, docs/sites.md
+    assert set(PRINTED) == set(COMMANDS) - {
+        "replay",
+        "sites",
+    }  # docs/asynchronous.md, docs/sites.md
 
 
 def test_the_readme_is_short_and_soon_shows_python() -> None:

@@ -20,8 +20,7 @@ from ..network.collective import AgentCollective
 from ..numerics.threads import one_thread
 from ..problems import AgentProblem
 from ..problems.common.pooled import Units
-from ..problems.features.split import SplitPencil
-from ..protocols import Answered, Array, Declared, Row
+from ..protocols import Answered, Array, Declared, Row, SplitFeatures
 from ..records.figures import plot_histories
 from ..records.files import SUMMARY, save, variables
 from ..records.saved_runs import read_finished
@@ -346,8 +345,8 @@ class Result(FinishedRun):
             problem.find_answer(self.collective)
             if not error_name(problem):
                 return None
-            if isinstance(self.problem, SplitPencil):
-                return self.problem.error(self.problem.joined(self.x, self.collective))
+            if isinstance(problem, SplitFeatures):
+                return float(self.problem.error(self.problem.joined(self.x, self.collective)))
             (total,) = self.collective.sum(self.x)
             hat = self.problem.constraint.project(total[None] / self.n_agents)
             return float(self.problem.error(hat[0]))

@@ -282,7 +282,10 @@ def test_a_run_of_the_command_line_that_diverges_warns_of_nothing(
 ) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert main([*"--problem procrustes --algorithm drfgt --step-size 10 --iterations 50".split()]) == 3
+        assert (
+            main([*"--problem procrustes --algorithm drfgt --step-size 10 --iterations 50".split()])
+            == 3
+        )
     assert "too large: try " in capsys.readouterr().out
 
 
