@@ -4,7 +4,7 @@ admit."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
@@ -111,7 +111,7 @@ def in_words(run: Any) -> str:
 def advice(run: Any, status: str, history: History) -> str:
     """The method that ``auto`` would take in place of a named one, for a run that ends at its limit
     far from an answer; else empty."""
-    norms: Sequence[float] = history.get("gradient_norm", ())
+    norms: Any = history.get("gradient_norm", ())
     if status != "iterations" or len(norms) < 2 or norms[-1] <= SOLVED * norms[0]:
         return ""
     best = next(iter(fitting(run)), None)

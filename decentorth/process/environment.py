@@ -149,7 +149,7 @@ def started_by_launcher() -> bool:
 
 def rank(environ: Mapping[str, str] = os.environ) -> int:
     """The rank of this process, before any MPI library is loaded (0 without a launcher)."""
-    names = _RANKS
+    names: tuple[str, ...] = _RANKS
     if torchrun(environ):
         names = ("RANK",)
     return _number(environ, names, 0)[0]

@@ -260,6 +260,7 @@ def test_a_site_opens_its_file_once_or_twice(
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
     count = counted(monkeypatch)
     built = PCA.from_sites([tmp_path / "north.csv", tmp_path / "south.csv"], 1)
+    assert built.open is not None
     built.open(slice(0, 2), HERE)
     built.build(slice(0, 2), HERE)
     assert count() == 2 * opens

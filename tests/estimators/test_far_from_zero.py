@@ -78,8 +78,10 @@ def test_scatters_of_files_are_those_near_zero(n: int, tmp_path: Path) -> None:
     for offset in (0.0, 1e8):
         np.save(tmp_path / "samples.npy", X + offset)
         np.save(tmp_path / "kinds.npy", kinds)
-        files = {"data": f"{tmp_path}/samples.npy", "labels": f"{tmp_path}/kinds.npy"}
-        problem = LDASettings(rank=2, **files).problem(n, seed=0)
+        settings = LDASettings(
+            rank=2, data=f"{tmp_path}/samples.npy", labels=f"{tmp_path}/kinds.npy"
+        )
+        problem = settings.problem(n, seed=0)
         run = set_up(problem, "rgd" if n == 1 else "cdadt", None if n == 1 else "ring")
         found.append(run.problem.gradient(np.stack([np.eye(4)[:, :2]] * n)))
     np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=1e-12)

@@ -129,25 +129,25 @@ def calls() -> dict[str, Callable[[], object]]:
     whole = do.problems.PCA([*sites().values()], 2)
     found: dict[str, Callable[[], object]] = {}
     for name, pair in ARGUMENTS.items():
-        found[f"solve {name}"] = lambda name=name, pair=pair: solved(
+        found[f"solve {name}"] = lambda name=name, pair=pair: solved(  # type: ignore[misc]
             **{"problem": pca(), name: here(pair)}
         )
     for name in OPTIONS:
-        found[f"set_up {name}"] = lambda name=name: set_up(pca(), "drfgt", "ring").solve(
+        found[f"set_up {name}"] = lambda name=name: set_up(pca(), "drfgt", "ring").solve(  # type: ignore[misc]
             Options(**{"iterations": 5, name: here(ARGUMENTS[name])})
         )
     for name, pair in OF_SITES.items():
-        found[f"from_sites {name}"] = lambda name=name, pair=pair: solved(
+        found[f"from_sites {name}"] = lambda name=name, pair=pair: solved(  # type: ignore[misc]
             do.problems.PCA.from_sites(sites(), **{"rank": 2, name: here(pair)})
         )
         if name != "columns":
-            found[f"from_loader {name}"] = lambda name=name, pair=pair: solved(loaded(name, pair))
+            found[f"from_loader {name}"] = lambda name=name, pair=pair: solved(loaded(name, pair))  # type: ignore[misc]
     for name, pair in OF_SETTINGS.items():
-        found[f"settings {name}"] = lambda name=name, pair=pair: solved(
+        found[f"settings {name}"] = lambda name=name, pair=pair: solved(  # type: ignore[misc]
             do.problems.PCASettings(**{"rank": 2, name: here(pair)}).problem(3, seed=0)
         )
     for name, pair in OF_ESTIMATOR.items():
-        found[f"estimator {name}"] = lambda name=name, pair=pair: fitted(**{name: here(pair)})
+        found[f"estimator {name}"] = lambda name=name, pair=pair: fitted(**{name: here(pair)})  # type: ignore[misc]
     renamed = dict(zip(("north", "west", "south"), sites().values(), strict=True))
     more = {**sites(), "east": sites()["north"]}
     found |= {

@@ -92,7 +92,7 @@ def test_a_network_in_the_place_of_the_algorithm_is_refused() -> None:
         do.solve(drawn("PCA"), "ring")
     for network in (nx.cycle_graph(N), tp.metropolis_weights(tp.ring(N)).toarray()):
         with pytest.raises(TypeError, match="is a network, not an algorithm: give it as W="):
-            do.solve(drawn("PCA"), network)
+            do.solve(drawn("PCA"), network)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="has 4 agents, so W is needed"):
         do.solve(drawn("PCA"))
 

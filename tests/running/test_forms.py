@@ -75,6 +75,7 @@ def named_frame() -> Any:
     """Metropolis weights between the cities as a frame, whose rows have another order than its
     columns."""
     W, labels = forms.network(CITIES, 6, 0)
+    assert labels is not None
     frame = pd.DataFrame(W.toarray(), labels, labels)
     return frame.loc[[*labels[::-1]], [*labels[2:], *labels[:2]]]
 
@@ -111,7 +112,9 @@ def test_sites_and_nodes_of_equal_names_are_the_same_agents(kind: str, tmp_path:
         by_position = do.problems.PCA.from_sites(sorted_sites, 2)
         other = do.solve(by_position, do.DRFGT(step_size=0.01, penalty=1.0), CITIES, iterations=8)
         for name in SITES:
-            np.testing.assert_allclose(result.x[name], other.x[name], atol=1e-12)
+            here: Any = result.x
+            there: Any = other.x
+            np.testing.assert_allclose(here[name], there[name], atol=1e-12)
 
 
 def exchanged(result: do.Result) -> set[tuple[str, str]]:
@@ -131,9 +134,8 @@ def test_directed_edges_go_between_sites_of_their_names() -> None:
 
 def test_points_are_found_by_the_names_of_a_graph() -> None:
     result = do.solve(PROBLEM, "drfgt", CITIES, iterations=2)
-    np.testing.assert_array_equal(
-        result.x["Bern"], np.asarray(result.x)[sorted(CITIES).index("Bern")]
-    )
+    points: Any = result.x
+    np.testing.assert_array_equal(points["Bern"], result.x[sorted(CITIES).index("Bern")])
 
 
 def test_numbers_are_no_names_unless_sites_are_called_so() -> None:

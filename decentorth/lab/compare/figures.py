@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -220,8 +220,7 @@ def _on_axes(
     ax.set_xlabel(_count_label(shown[1]))
     _name_curves(ax, drawn, looks, names)
     ax.legend()
-    found: Any = ax.get_figure()
-    return found
+    return cast("Figure", ax.get_figure())
 
 
 def _count_label(name: str) -> str:

@@ -216,7 +216,9 @@ def test_curves_on_axes_and_in_colours_of_ones_own(found: Comparison) -> None:
     lines = {line.get_color() for line in axes.lines if line.get_gid() == "median"}
     assert "black" in lines
     assert len(lines) == 3
-    assert "theirs" in [text.get_text() for text in axes.get_legend().get_texts()]
+    legend = axes.get_legend()
+    assert legend is not None
+    assert "theirs" in [text.get_text() for text in legend.get_texts()]
     with pytest.raises(InputError, match="ax is for one panel, and there are 4"):
         found.plot(ax=axes)
 

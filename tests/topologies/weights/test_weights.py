@@ -3,6 +3,8 @@ that leave."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -55,7 +57,8 @@ def test_conductances_give_a_mixing_matrix(graph: nx.Graph[int], seed: int) -> N
         graph.edges[u, v]["km"] = float(10 ** draw.uniform(-6, 6))
     W = topologies.conductance_weights(graph, "1/km").toarray()
     c = np.zeros((len(graph), len(graph)))
-    for u, v, km in graph.edges(data="km"):
+    edges: Any = graph.edges(data="km")
+    for u, v, km in edges:
         c[u, v] = c[v, u] = 1 / km
     d, m = c.sum(axis=1), c.max(axis=1, initial=0)
     for i, j in graph.edges:
@@ -72,7 +75,7 @@ def test_conductances_give_a_mixing_matrix(graph: nx.Graph[int], seed: int) -> N
 def test_equal_conductances_give_metropolis_weights(
     graph: nx.Graph[int], conductance: float | str
 ) -> None:
-    nx.set_edge_attributes(graph, conductance, "capacity")
+    nx.set_edge_attributes(graph, conductance, "capacity")  # type: ignore[call-overload]
     W = topologies.conductance_weights(graph, "capacity")
     expected = topologies.metropolis_weights(graph)
     np.testing.assert_array_equal(W.toarray(), expected.toarray())
@@ -87,7 +90,7 @@ def test_conductances_that_are_no_positive_numbers(
     value: object, shown: str, edge_weight: str
 ) -> None:
     graph = nx.path_graph(3)
-    nx.set_edge_attributes(graph, 1.0, "km")
+    nx.set_edge_attributes(graph, 1.0, "km")  # type: ignore[call-overload]
     graph.edges[1, 2]["km"] = value
     with pytest.raises(ValueError, match=rf"^km of the edge 1 - 2 must be .*, got {shown};"):
         topologies.conductance_weights(graph, edge_weight)
