@@ -34,7 +34,7 @@ runs = {
     "push-pull, one way": (do.PushPull(), chords),
     "DRGTA, one way": (do.DRGTA(), chords),
     "DRFGT, both ways": (
-        do.DRFGT(step_size="constant", order="combine-then-adapt"),
+        do.DRFGT(step_size="constant"),
         chords.to_undirected(),
     ),
 }

@@ -53,7 +53,7 @@ def check_capabilities(problem: AnyProblem, algorithm: Method) -> None:
     if (found := lacking(problem, declared)) is not None:
         thing = type(found[0]).__name__
         need = found[1].__name__
-        meaning = (found[1].__doc__ or "").partition("\n")[0]
+        meaning = " ".join((found[1].__doc__ or "").partition("\n\n")[0].split())
         raise TypeError(f"{name} needs {need} of its problem; {thing} has none. {need}: {meaning}")
     if splits_features(problem) and SplitFeatures not in declared.requires:
         raise ValueError(

@@ -18,7 +18,7 @@ from decentorth.commands.run.command import main
 from decentorth.network import ChannelError
 from decentorth.problems import Deferred
 
-SMALL = ["--dimension", "6", "--rank", "2", "--rows", "4", "--agents", "6", "--iterations", "4000"]
+SMALL = "--algorithm drfgt --dimension 6 --rank 2 --rows 4 --agents 6 --iterations 4000".split()
 SIXTY = ["--iterations", "60"]
 LOCAL = ["--local-tolerance", "1e-2", "--local-every", "20"]
 

@@ -47,7 +47,7 @@ from tests.support.mpi import HUNG, ROOT, until
 from tests.support.problems import GRAPHS, pca
 from tests.support.threads import ThreadCommunicator, on_ranks
 
-SMALL = ["--dimension", "6", "--rank", "2", "--rows", "4"]
+SMALL = "--dimension 6 --rank 2 --rows 4 --algorithm drfgt".split()
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -213,7 +213,7 @@ REFUSED = [
 def runs(folder: Path) -> None:
     assert run(*SMALL, "--iterations", "60", "--checkpoint-every", "30", "--out", "a") == 0
     late = "--algorithm asynchronous_drfgt --activations 60 --checkpoint-every 30 --out late"
-    assert run(*SMALL, *late.split()) == 0
+    assert run(*SMALL[:-2], *late.split()) == 0
     assert read_summary("late")["message"] == "stopped at the limit of 60 activations"
     assert run(*SMALL, "--iterations", "5", "--out", "held") == 0
     Path("plain").mkdir()
@@ -334,7 +334,8 @@ def test_a_terminal_has_whole_counts_and_a_coloured_end(
     iterations: int, step: str, colour: str, end: str
 ) -> None:
     words = (
-        f"run --problem pca --gradient-tolerance 1e-4 --iterations {iterations} --step-size {step}"
+        f"run --problem pca --algorithm drfgt --gradient-tolerance 1e-4 --iterations {iterations} "
+        f"--step-size {step}"
     )
     said = on_terminal(words)
     assert f"\x1b[1;{colour}m{end}" in said

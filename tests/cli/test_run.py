@@ -42,7 +42,7 @@ from tests.support.mpi import HUNG, Job, run_ranks, until
 from tests.support.threads import on_ranks
 from topologies import progress as telling
 
-SMALL = ["--dimension", "6", "--rank", "2", "--rows", "4", "--iterations", "40"]
+SMALL = "--dimension 6 --rank 2 --rows 4 --iterations 40 --algorithm drfgt".split()
 MODULE = ["-m", "decentorth.run"]
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -182,12 +182,12 @@ def test_tolerances_must_all_hold_and_time_does_not_converge(
 def test_a_run_that_diverges_says_so_and_leaves_its_history(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main([*SMALL, "--algorithm", "drfgt", "--step-size", "100", "--out", "a"]) == 3
+    assert main([*SMALL, "--step-size", "100", "--out", "a"]) == 3
     assert "Diverged: the point of agent" in capsys.readouterr().out
     summary = read_summary("a")
     assert (summary["status"], summary["converged"]) == ("diverged", False)
     assert read_history("a")["iteration"][-1] < summary["iterations"] <= 40
-    assert run(*SMALL, "--algorithm", "drfgt", "--safety-region", "1e-12", "--out", "b") == 3
+    assert run(*SMALL, "--safety-region", "1e-12", "--out", "b") == 3
     assert read_summary("b")["status"] == "left_safe_region"
     assert (
         main(
@@ -387,8 +387,8 @@ def test_weights_from_a_file_are_the_same_weights() -> None:
     for name in ("w.npy", "w.npz", "sparse.npz", "w.mtx"):
         assert np.array_equal(sp.csr_array(read_weights(name)).toarray(), W.toarray())
     assert (
-        run(*SMALL, "--algorithm", "drfgt", "--step-size", "auto", "--out", "a")
-        == run(*SMALL, "--algorithm", "drfgt", "--weights-file", "w.mtx", "--out", "b")
+        run(*SMALL, "--step-size", "auto", "--out", "a")
+        == run(*SMALL, "--weights-file", "w.mtx", "--out", "b")
         == 0
     )
     assert read_summary("a")["iterates_sha256"] == read_summary("b")["iterates_sha256"]

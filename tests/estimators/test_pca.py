@@ -283,7 +283,8 @@ def test_batches_of_agents_find_what_a_fit_to_all_samples_finds() -> None:
     """Batches of unequal sizes, in less than half the rounds of fits to all samples so far from a
     random start."""
     rng, W = np.random.default_rng(0), tp.metropolis_weights(tp.ring(5))
-    stream, rounds = PCA(2, tol=1e-6, random_state=0), np.zeros(2)
+    settings: Any = {"algorithm": "deepca", "random_state": 0}
+    stream, rounds = PCA(2, tol=1e-6, **settings), np.zeros(2)
     turn, seen = np.linalg.qr(rng.standard_normal((6, 6)))[0], [np.empty((0, 6))] * 5
     for number in range(5):
         batches = [
@@ -292,7 +293,7 @@ def test_batches_of_agents_find_what_a_fit_to_all_samples_finds() -> None:
         ]
         stream.partial_fit_agents(batches, W)
         seen = [np.concatenate(both) for both in zip(seen, batches, strict=True)]
-        whole = PCA(2, tol=1e-6, random_state=0).fit_agents(seen, W)
+        whole = PCA(2, tol=1e-6, **settings).fit_agents(seen, W)
         for name in ("components_", "explained_variance_", "mean_"):
             np.testing.assert_allclose(
                 getattr(stream, name), getattr(whole, name), rtol=1e-9, atol=1e-4
@@ -301,6 +302,6 @@ def test_batches_of_agents_find_what_a_fit_to_all_samples_finds() -> None:
             rounds += stream.communication_["rounds"], whole.communication_["rounds"]
     assert stream.n_samples_seen_ == 4525
     assert rounds[0] < rounds[1] / 2
-    by_agents = PCA(2, weights="agents", tol=1e-9, random_state=0)
+    by_agents = PCA(2, weights="agents", tol=1e-9, **settings)
     one = by_agents.fit_agents(batches, W).components_
     np.testing.assert_allclose(by_agents.partial_fit_agents(batches, W).components_, one, atol=1e-7)

@@ -113,5 +113,5 @@ class Settings:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever started this
-    sys.argv[1:3] = ["--problem", "eventful", "--step-size", "0.05"]
+    sys.argv[1:3] = ["--problem", "eventful", "--algorithm", "drfgt", "--step-size", "0.05"]
     sys.exit(main())

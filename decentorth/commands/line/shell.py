@@ -121,7 +121,8 @@ def of_function(
 
     def work(words: list[str]) -> int:
         if HELP & set(words):
-            return say(function_help(function, usage, str(function.__doc__).partition("\n")[0]))
+            summary = " ".join(str(function.__doc__).partition("\n\n")[0].split())
+            return say(function_help(function, usage, summary))
         return say(call(function, words, missing))
 
     return alone(tokens, work, name=" ".join(usage.split()[:2]))

@@ -166,7 +166,7 @@ DATA = samples(UNEVEN[:N], 12, 0)
 TARGETS = [np.random.default_rng(1).standard_normal((3, len(rows))) for rows in DATA]
 PENCIL = pencil(9)
 PENCILS = own_pencils()
-SCALES = (1e-60, 1e-21, 1e-10, 1e-3, 1e3, 1e20, 1e38, 1e60)
+SCALES = (1e-58, 1e-21, 1e-10, 1e-3, 1e3, 1e20, 1e38, 1e58)
 
 SCALED: dict[str, Callable[[float], Any]] = {
     "pca": lambda s: PCA([s * rows for rows in DATA], 3),
