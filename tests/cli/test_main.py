@@ -286,7 +286,7 @@ def test_letters_that_the_output_lacks_are_escaped(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are those of Linux")
 def test_memory_that_ends_in_the_iterations_is_one_line() -> None:
     ended = by_shell(
-        "ulimit -v 2200000; $PYTHON -m decentorth run --agents 3000 --dimension 300 --rank 50 "
+        "ulimit -v 2200000; $PYTHON -m decentorth run --algorithm drfgt --agents 3000 --dimension 300 --rank 50 "
         "--quiet"
     )
     assert (ended.returncode, ended.stderr.count("\n")) == (1, 1), ended.stderr

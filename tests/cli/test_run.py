@@ -321,8 +321,8 @@ BAD = [
     ("--start many", "many/final.npz:x must hold a point for each agent, but has shape (0, 6, 2)"),
     (
         "--consensus-tolerance 1e-4",
-        "a tolerance of consensus or feasibility alone is met before the first iteration: give a "
-        "gradient",
+        "a tolerance of consensus or feasibility alone is met before the first iteration: also "
+        "give a gradient",
     ),
     (
         "--problem rsr --relative-gradient-tolerance 1e-6 --dry-run",

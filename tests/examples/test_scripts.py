@@ -41,9 +41,7 @@ def test_own_algorithm_is_reachable_by_name() -> None:
     damped = run(*words, "--damping", "0.5")
     assert "damping 0.5" in damped
     plain = run("-m", "decentorth.run", *arguments, "--algorithm", "drfgt")
-    assert math.isclose(
-        first_step(damped), first_step(plain) / 2, rel_tol=1e-5
-    )
+    assert math.isclose(first_step(damped), first_step(plain) / 2, rel_tol=1e-5)
     refused = subprocess.run(
         [sys.executable, *words, "--damping", "2"],
         cwd=ROOT,

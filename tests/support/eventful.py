@@ -113,5 +113,8 @@ class Settings:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever started this
-    sys.argv[1:3] = ["--problem", "eventful", "--algorithm", "drfgt", "--step-size", "0.05"]
+    method = []
+    if "--algorithm" not in sys.argv:
+        method = ["--algorithm", "drfgt"]
+    sys.argv[1:3] = ["--problem", "eventful", "--step-size", "0.05", *method]
     sys.exit(main())
