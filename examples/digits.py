@@ -47,7 +47,7 @@ METHODS = {
         2000,
     ),  # mini-batches of 16 images
     "gradient_tracking": (
-        do.GradientTracking(penalty=100.0),
+        do.GradientTracking(penalty=100.0, order="adapt-then-combine"),
         6000,
     ),  # a soft penalty, with tracking
     "rextra": (do.REXTRA(), 3500),  # only points are sent, and projected

@@ -255,7 +255,9 @@ BOMB = (
 )
 YAML = """# Run
 problem: procrustes
+algorithm: drfgt
 agents: 10
+weights: uniform
 self_weight: 0.8
 weights_file: null
 channel: [loss:p=0.1, 'topk:share=0.1']
@@ -267,6 +269,7 @@ out: runs/a
 TOML = """problem = "pca"
 algorithm = 'drfgt'
 agents = 10
+weights = "uniform"
 self_weight = 0.8
 channel = ["loss:p=0.1", "topk:share=0.1"]
 repair = true

@@ -535,8 +535,9 @@ def test_a_step_that_is_worse_in_the_trials_is_told() -> None:
     place = next(place for place in range(3) if own[place] != chosen[place])
     swapped = replace(first, traces=first.untuned, untuned=first.traces)
     said = [note for note in replace(tuned, entries=(swapped,)).notes() if "own step" in note]
-    counts = f"{chosen[place]:g} iterations to {(1e-3, 1e-1, 1.0)[place]:g}, not {own[place]:g}"
-    assert said == [f"In the trials {label} does better with its own step (0.002): {counts}."]
+    step = "0.002, accelerated"
+    counts = f"2 of 2 trials reach {(1e-3, 1e-1, 1.0)[place]:g}, not 0"
+    assert said == [f"In the trials {label} does better with its own step ({step}): {counts}."]
 
 
 def test_a_given_step_is_the_centre() -> None:
