@@ -140,7 +140,7 @@ def test_the_report_is_complete(tmp_path: Path) -> None:
     assert folder(tmp_path).name == kept["machine"] == machine()
     assert (folder(tmp_path) / "report.png").stat().st_size > 0
     assert not kept["failures"], kept["failures"]
-    assert len(kept["rows"]) == len({key(row) for row in kept["rows"]}) == 5 + len(KERNELS)
+    assert len(kept["rows"]) == len({key(row) for row in kept["rows"]}) == 7 + len(KERNELS)
     shown = tables(report)
     for row, cells in zip(kept["rows"], shown, strict=True):
         assert row["least"] <= row["ratio"] <= row["largest"]

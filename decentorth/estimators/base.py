@@ -169,12 +169,14 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         W: Any,
         last: Directions = None,
         method: Any = None,
+        record_every: int | None = None,
     ) -> tuple[Array, Result]:
         """Run the method until the metric and the consensus error are at most ``tol``; warn if that
         fails; sets ``n_iter_``.
 
         ``build`` gives the problem of a rank's agents, once. The run starts at the feasible point
-        nearest to that of ``last`` directions. ``method`` replaces the algorithm. Returns the
+        nearest to that of ``last`` directions. ``method`` replaces the algorithm. Rows are
+        ``record_every`` iterations apart, if it is given. Returns the
         feasible point nearest to the agents' mean, the same on every rank, and the result. Sets
         ``history_``, ``communication_`` and ``sent_`` too.
         """
@@ -193,7 +195,8 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             W,
             iterations=self.max_iter,
             stopping=stopping if alone else stopping & Consensus(self.tol),
-            record_every=5 if alone else None,  # measuring costs as much as a few iterations
+            # in one place measuring costs as much as a few iterations
+            record_every=5 if alone else record_every,
             seed=int(check_random_state(self.random_state).randint(1 << 31)),
             comm="serial" if alone else None,
             metrics=self._metrics,
@@ -250,8 +253,13 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """``(d, r)``: the rows of all agents that hold features, and the result; sets
         ``certificate_`` too."""
         method = registry.algorithms.get("lobpcg")() if self.algorithm == "auto" else None
+        # a row each iteration: the end does not depend on whether a rank has its own sites alone
         _, result = self._solve(
-            problem.n_agents, lambda own, _: problem.restrict(own), W, method=method
+            problem.n_agents,
+            lambda own, _: problem.restrict(own),
+            W,
+            method=method,
+            record_every=1,
         )
         result, self.certificate_ = certify(result)
         split: Any = result.problem

@@ -97,8 +97,8 @@ if __name__ == "__main__":
     same_bits(LDA(**brief), pairs, rank)
 
     stacks = [matrices(np.random.default_rng(i)) for i in range(3)]
-    A, B = zip(*stacks, strict=True)
-    whole = do.solve(do.problems.PooledGEVP(A, B, 2), "cdadt", "ring", iterations=20).x
+    every_site = do.problems.PooledGEVP.from_sites(stacks, 2)
+    whole = do.solve(every_site, "cdadt", "ring", iterations=20).x
     given = [pair if i == rank else None for i, pair in enumerate(stacks)]
     np.testing.assert_array_equal(
         do.solve(do.problems.PooledGEVP.from_sites(given, 2), "cdadt", "ring", iterations=20).x,
