@@ -143,14 +143,14 @@ def test_runs_have_the_numbers_of_numpy_and_the_same_bits_again(
     """The points and counts of NumPy's run after 100 iterations, and the same bits and rows in a
     second run.
 
-    Automatic steps are constant on a device.
+    On a device automatic steps are constant, and the order is the paper's.
     """
     problem = problem_of(kind, W)
-    stays = (
-        replace(method, step_size="constant")
-        if getattr(method, "step_size", None) == "auto"
-        else method
-    )
+    stays = method
+    if getattr(method, "step_size", None) == "auto":
+        stays = replace(stays, step_size="constant")
+    if getattr(method, "order", None) == "auto":
+        stays = replace(stays, order="combine-then-adapt")
     host = solve(problem, stays, W, iterations=100)
     first, second = (solve(problem, method, W, iterations=100, device=CPU) for _ in range(2))
     assert isinstance(first.x, np.ndarray)
@@ -208,8 +208,8 @@ def test_gradient_tracking_in_euclidean_space_on_functions_of_tensors() -> None:
         stacked=True,
     )
     found, expected = (
-        solve(own, GradientTracking(), RING, device=CPU, iterations=100),
-        solve(host, GradientTracking(), RING, iterations=100),
+        solve(own, GradientTracking(order="combine-then-adapt"), RING, device=CPU, iterations=100),
+        solve(host, GradientTracking(order="combine-then-adapt"), RING, iterations=100),
     )
     assert np.linalg.norm(found.x - expected.x) <= 1e-12 * np.linalg.norm(expected.x)
     assert found.row.values["gradient_norm"] == pytest.approx(
@@ -499,7 +499,10 @@ def test_what_cannot_be_on_a_device_is_refused_in_one_line(
 def test_the_command_has_the_numbers_of_numpy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = "--problem procrustes --dimension 8 --rank 2 --agents 4 --iterations 100 --quiet --out"
+    words = (
+        "--problem procrustes --dimension 8 --rank 2 --agents 4 --algorithm drfgt "
+        "--order combine-then-adapt --step-size constant --iterations 100 --quiet --out"
+    )
     assert main([*words.split(), str(tmp_path / "host")]) == 0
     (tmp_path / "run.yaml").write_text("device: torch:cpu\n")
     assert (
