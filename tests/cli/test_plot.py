@@ -326,9 +326,12 @@ def test_missing_matplotlib_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_colours_are_the_errors_of_the_final_points() -> None:
-    assert solve(
-        "--out a --algorithm drfgt --iterations 40 --quiet --agents 6 --topology star".split()
-    ) == 0
+    assert (
+        solve(
+            "--out a --algorithm drfgt --iterations 40 --quiet --agents 6 --topology star".split()
+        )
+        == 0
+    )
     x = np.load("a/final.npz")["x"]
     expected = {
         "consensus": np.linalg.norm(x - x.mean(axis=0), axis=(1, 2)),
