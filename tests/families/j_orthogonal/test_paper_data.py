@@ -70,9 +70,9 @@ def test_a_command_of_the_page_reads_a_small_file_of_its_format(
     )
     m //= FEWER
     rng = np.random.default_rng(0)
-    samples = rng.integers(1, 256, (m, n)) * 1.0 * (rng.random((m, n)) < 0.5)
+    samples: Any = rng.integers(1, 256, (m, n)) * (rng.random((m, n)) < 0.5)
     samples[:, 0] = 1
-    write(tmp_path / name, variable, samples, rng.choice([-1.0, 1.0], m))
+    write(tmp_path / name, variable, samples, rng.choice([-1, 1], m))
     drawn: Any = {"data": data, "draw_rows": m, "draw_columns": n, "positive": positive}
     if "hspp" in words:
         settings = HSPPSettings(smoothing=float(str(value(words, "--smoothing"))), **drawn)
