@@ -17,7 +17,8 @@ class AutoMethod(Method):
     --------
     >>> import decentorth as do
     >>> problem = do.problems.PCASettings(data="digits", rank=3).problem(5, seed=0)
-    >>> do.solve(problem, W="ring").algorithm
+    >>> result = do.solve(problem, W="ring")
+    >>> result.algorithm
     Direct()
     """
 
