@@ -281,7 +281,7 @@ MET: list[Any] = [
 def test_tolerances_that_every_start_meets_are_refused(rule: Any) -> None:
     """All agents start at one point of the set; a start off the set has to come to it first."""
     with pytest.raises(
-        ValueError, match=r"is met before the first iteration: give a gradient tolerance"
+        ValueError, match=r"is met before the first iteration: also give a gradient tolerance"
     ):
         do.solve(PROBLEM, "drfgt", "ring", stopping=rule)
     for one in (rule & GradientNorm(1e-9), rule & (lambda row, collective: None)):
