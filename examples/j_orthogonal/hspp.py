@@ -19,7 +19,7 @@ The hyperbolic structural probe on generated data: table 5 and figures 2, 7 and
 First the form that paper 001 prints: its objective does not change, whatever
 the J-orthogonal x. Then three kinds of distances: those of a tree, Euclidean
 ones of Gaussian points, and planted ones, whose least value is 0. The kind
-squared has T_ij = |d_i - d_j|^2: objectives of Euclidean distances are too
+squared has squared distances T_ij: objectives of Euclidean distances are too
 small for the differences that table 5 prints. Shown are the
 least objectives at points with feasibility below 1e-6 after a tenth, three
 tenths and all of the time, and the time and gradients (VR-J-JOBCD: in gradients
