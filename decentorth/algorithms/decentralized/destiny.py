@@ -119,7 +119,7 @@ class DESTINY(SafeTracking):
         return min(_share(spectrum, order) / 7.0, math.sqrt(consensus_gap(spectrum, order)))
 
     @property
-    def follows(self) -> bool:
+    def penalty_follows(self) -> bool:
         """True if the penalty is a multiple of 1 / step."""
         return self.penalty == "auto" and schedule(self.step_size).initial != "auto"
 

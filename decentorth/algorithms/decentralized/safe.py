@@ -34,16 +34,15 @@ grows again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, cast
+from typing import Annotated, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
-from ...protocols import Array, ConstraintSet, Network, Problem, Spectrum, Streams
+from ...protocols import Array, ConstraintSet, Limits, Network, Problem, Spectrum, Streams
 from ...settings import Positive, Range
-from ..common import Auto, Order, Ordered, landing, refresh
-from .exact import Exact, most_tracking
-from .growing_steps import Around, Through
+from ..common import Auto, GrowingStepSize, Order, Ordered, landing, most_growth
 from .tracking import PenalisedState as State
+from .wrappers import Through, Wrapper
 
 LAST = 1100
 """The number of halvings after which a step is zero. An agent that is outside even then (its
@@ -67,7 +66,7 @@ class SafeProgress(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SafeTracking(Exact, Ordered):
+class SafeTracking(Ordered):
     """Gradient tracking along a field that draws points to the manifold, with safe steps if asked
     for.
 
@@ -83,6 +82,7 @@ class SafeTracking(Exact, Ordered):
     gradient_factor: ClassVar[float] = 1.0
     requires_set: ClassVar[tuple[type, ...]]
 
+    step_size: GrowingStepSize = "auto"
     penalty: Positive | Auto = "auto"
     safe: bool = False
     eps: Eps = 0.5
@@ -94,44 +94,18 @@ class SafeTracking(Exact, Ordered):
         """
         return landing(problem, x, penalty)
 
-    def resolved(self, network: Network) -> Self:
-        """This method with its order chosen, and with growing steps for automatic ones where they
-        can be judged."""
-        return Exact.resolved(Ordered.resolved(self, network), network)
-
-    def running(self) -> Any:
-        """The method that is run: this one, or this one wrapped in `Safe` or `Growing`.
-
-        It is `Safe` if ``safe`` is set.
-        """
-        return Safe(self) if self.safe else super().running()
-
-    @property
-    def exact(self) -> bool:
-        return super().exact and not self.safe
-
-    @property
-    def follows(self) -> bool:
-        return self.penalty == "auto"
-
-    def penalised(self, problem: Problem[object], state: Any, penalty: Array) -> Any:
-        field = refresh(self.field, problem, state.x, state.tracker, state.field, penalty)
-        return state._replace(field=field, penalty=penalty, gradients=state.gradients + 1)
-
-    def gap(self, spectrum: Spectrum) -> float:
-        return Ordered.gap(self, spectrum)
-
-    def most(self, spectrum: Spectrum) -> float:
+    def limits(self, spectrum: Spectrum) -> Limits:
         order = cast(Order, self.order)
-        if order == "combine-then-adapt":
-            return most_tracking(self.gap(spectrum), self.aim(spectrum, order))
-        return super().most(spectrum)
+        gap = self.gap(spectrum)
+        if order != "combine-then-adapt":
+            return Limits(gap)
+        return Limits(gap, most_growth(gap, self.aim(spectrum, order)))
 
 
 P = Problem[ConstraintSet]
 
 
-class Safe(Around):
+class Safe(Wrapper):
     """A method with safe steps; its state is a `PenalisedState`. Safe steps are for networks:
     `Landing` has its own.
 
@@ -199,7 +173,7 @@ class Safe(Around):
         n = times[agents].astype(np.int64)
         state.step_size[agents] = np.ldexp(state.step_size[agents], -n)
         state.base[agents] = np.ldexp(state.base[agents], -n)
-        if self.method.follows:
+        if self.method.penalty_follows:
             state.penalty[agents] = np.ldexp(state.penalty[agents], n)
 
 
