@@ -17,7 +17,7 @@ and with the second the trackers are mixed last too: sum_j W_ij (y_j + F_j(new x
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 from ...protocols import (
     Array,
@@ -30,7 +30,19 @@ from ...protocols import (
     Spectrum,
     Streams,
 )
-from ..common import GrowingStepSize, Mixing, blockwise, riemannian, schedule, steepness
+from ...settings import Positive
+from ..common import (
+    Auto,
+    GrowingStepSize,
+    Mixing,
+    Order,
+    Ordered,
+    blockwise,
+    landing,
+    riemannian,
+    schedule,
+    steepness,
+)
 from ..common.automatic_steps import (
     curved_step,
     most_growth,
@@ -38,6 +50,7 @@ from ..common.automatic_steps import (
     start,
     tracking_step,
 )
+from .safe import Eps
 
 
 class TrackingState(NamedTuple):
@@ -54,8 +67,6 @@ class TrackingState(NamedTuple):
     base: Array
     k: int
     gradients: int
-    progress: Any = ()
-    """Progress of safe steps."""
     momenta: Any = ()
     """The `Momenta` of accelerated mixing."""
 
@@ -74,8 +85,6 @@ class PenalisedState(NamedTuple):
     penalty: Array
     k: int
     gradients: int
-    progress: Any = ()
-    """Progress of safe steps."""
     momenta: Any = ()
     """The `Momenta` of accelerated mixing."""
 
@@ -171,3 +180,40 @@ class ManifoldTracking(Mixing):
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> TrackingState:
         return start_on_manifold(self, problem, network, streams, x0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PenalisedTracking(Ordered):
+    """Gradient tracking along a field that draws points to the manifold, with safe steps if asked
+    for.
+
+    Parameters
+    ----------
+    penalty
+        The weight of infeasibility, above 0, or auto.
+    safe
+        Halve steps that turn out too large and start over, so that no agent ever leaves the safety
+        region. With a given step, an automatic penalty is adjusted as well.
+    """
+
+    gradient_factor: ClassVar[float] = 1.0
+    requires_set: ClassVar[tuple[type, ...]]
+
+    step_size: GrowingStepSize = "auto"
+    penalty: Positive | Auto = "auto"
+    safe: bool = False
+    eps: Eps = 0.5
+
+    def field(self, problem: Any, x: Array, penalty: Array) -> Array:
+        """Return the tracked field at x, which is the landing field, shaped like ``x``.
+
+        ``penalty`` is ``(n_local,)``.
+        """
+        return landing(problem, x, penalty)
+
+    def limits(self, spectrum: Spectrum) -> Limits:
+        order = cast(Order, self.order)
+        gap = self.gap(spectrum)
+        if order != "combine-then-adapt":
+            return Limits(gap)
+        return Limits(gap, most_growth(gap, self.aim(spectrum, order)))

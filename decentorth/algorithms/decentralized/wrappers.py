@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
-from ...protocols import Network, Spectrum
+from ...protocols import Declared, Network, Spectrum
 
 
 class WrappedState(NamedTuple):
@@ -42,11 +42,11 @@ class Wrapper:
 
     def resolved(self, network: Network) -> Self:
         """Return this method around one whose settings are chosen for the network."""
-        return type(self)(self.method.resolved(network))
+        return type(self)(Declared.of(self.method).resolved(network))
 
     def suited(self, problem: Any) -> Self:
         """Return this method around one whose settings are chosen for the problem."""
-        return type(self)(self.method.suited(problem))
+        return type(self)(Declared.of(self.method).suited(problem))
 
 
 class Through:

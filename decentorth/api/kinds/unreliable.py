@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from ... import network as networks
+from ...algorithms.decentralized.wrappers import Wrapper
 from ...network import ChannelError, Network
 from ...protocols import Declared
 from ...running.parts import Method
@@ -47,7 +48,10 @@ class Unreliable(Run):
             raise ChannelError(
                 "growing steps need every message as it was sent: take step size auto"
             )
-        networks.check_method(self.algorithm, self._channel, warns)
+        inside: Any = self.algorithm
+        if isinstance(inside, Wrapper):
+            inside = inside.method
+        networks.check_method(inside, self._channel, warns)
         if warns and Declared.of(self.algorithm).mixes:
             for caution in network.cautions:
                 log.warning(caution)

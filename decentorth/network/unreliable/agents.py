@@ -27,9 +27,9 @@ from .network import UnreliableNetwork
 
 log = logging.getLogger(__name__)
 _RESTORED = {"x", "tracker", "field"}
-_SETTINGS = {"step_size", "base", "penalty", "progress", "momenta"}
-"""Entries of a state that do not change on an unreliable network: settings, and those of growing
-steps and accelerated mixing, which are for other networks."""
+_SETTINGS = {"step_size", "base", "penalty", "momenta"}
+"""Entries of a state that do not change on an unreliable network: settings, and those of
+accelerated mixing, which is for other networks."""
 
 
 def check_method(method: Any, channel: Channel, warns: bool = False) -> None:
