@@ -64,13 +64,19 @@ LAYERS = {
     "algorithms": Layer(
         ("decentorth.algorithms",), "lazy protocols settings numerics kernels text memory", "numpy"
     ),
+    "features": Layer(("decentorth.families.features",), CORE, "numpy scipy"),
+    "certificate": Layer(
+        ("decentorth.families.features.certificate",), f"{CORE} features api network", "numpy"
+    ),
     "asynchronous": Layer(("decentorth.families.asynchronous",), CORE, "numpy"),
     "asynchronous runs": Layer(
         tuple(f"decentorth.families.asynchronous.{one}" for one in ("kind", "kinds", "replay")),
         f"{CORE} asynchronous process api network running commands",
         "",
     ),
-    "generalized": Layer(("decentorth.families.generalized",), CORE, "numpy scipy sklearn"),
+    "generalized": Layer(
+        ("decentorth.families.generalized",), f"{CORE} features", "numpy scipy sklearn"
+    ),
     "nonsmooth": Layer(("decentorth.families.nonsmooth",), f"{CORE} generalized", "numpy scipy"),
     "j_orthogonal": Layer(("decentorth.families.j_orthogonal",), CORE, "numpy scipy"),
     "knowledge_graphs": Layer(
@@ -119,7 +125,8 @@ LAYERS = {
     ),
     "estimators": Layer(
         ("decentorth.estimators",),
-        "api registry running network problems data sets protocols numerics generalized nonsmooth",
+        "api registry running network problems data sets protocols numerics features generalized "
+        "nonsmooth",
         "numpy scipy sklearn",
     ),
     "training": Layer(
@@ -175,6 +182,7 @@ ABOVE = (
     "laboratory",
     "top",
     "asynchronous runs",
+    "certificate",
 )
 """The programming interface and the layers on top of it."""
 LAZY = {

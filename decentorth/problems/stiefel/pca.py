@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 import numpy as np
 import scipy.linalg
@@ -25,12 +25,9 @@ from ..base import Deferred, Loadable, Outline, stream
 from ..common import division
 from ..common.checks import SparseOrArrays, samples
 from ..common.division import Centred, OneView, Part
-from ..common.pooled import HERE, Units, root, symmetric_total, with_spectrum
+from ..common.pooled import Units, root, symmetric_total, with_spectrum
 from ..common.pooled import rows as number_of_rows
-from ..common.sparse_rows import SparseRows
 from ..common.squares import SquaresProblem, gram_numbers
-from ..features.own_files import among, features_of
-from ..features.split import Among, SplitPCA, by_features, random_features, split_features
 
 log = logging.getLogger(__name__)
 _SMALL = 1e-6
@@ -263,36 +260,9 @@ class PCASettings(OneView, Centred):
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features of all samples: those of their own files, or
         consecutive columns of one file, which each rank reads whole."""
-        if (files := self._features_of_sites(n_agents, seed)) is not None:
-            return self._own_features(files)
-        source = self._source(1, seed)
+        from ..split import split_pca
 
-        def build() -> SplitPCA:
-            read: list[Any] = self._prepared(source.read(slice(0, 1))[0], HERE)
-            (whole,) = read
-            if isinstance(whole, SparseRows):
-                whole = whole.dense()
-            return SplitPCA(by_features(whole, n_agents), self.rank).with_units(source.units)
-
-        def made(agents: slice) -> SplitPCA:
-            among = Among.evenly(agents, n_agents, source.width)
-            features = random_features(source.counts[0], among, agents)
-            problem = SplitPCA(features, self.rank, among=among)
-            return problem.with_units(self.no_units(source.width))
-
-        return split_features(n_agents, build, source.numbers, made, self.partition)
-
-    def _own_features(self, files: division.Division) -> Deferred:
-        """The problem of sites with features in files of their own."""
-
-        def build(agents: slice, collective: Collective) -> SplitPCA:
-            found = features_of(files, agents, collective, self.key)
-            place = among(agents, [(len(a[0]),) for a in found.samples], collective)
-            with collective.together():
-                rows = self._prepared(found.in_units(self.wanted), HERE)
-                return SplitPCA(rows, self.rank, among=place)
-
-        return Deferred(files.n_agents, build, sites=files.sites, private=True)
+        return split_pca(self, n_agents, seed)
 
     def _drawn(self, n_agents: int, seed: int) -> division.Generated:
         """Gaussian samples of each agent from its own stream, stretched along its own axes."""

@@ -10,6 +10,14 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 
+from decentorth.families.features.own_files import among, features_of
+from decentorth.families.features.split import (
+    Among,
+    SplitCCA,
+    by_features,
+    random_features,
+    split_features,
+)
 from decentorth.numerics.ordered_sums import sums
 from decentorth.problems.base import AgentProblem, Deferred, Outline, stream
 from decentorth.problems.base import View as Given
@@ -17,14 +25,6 @@ from decentorth.problems.common import division
 from decentorth.problems.common.division import Centred, Division, PooledPlace, SampleSource, placed
 from decentorth.problems.common.once import Once
 from decentorth.problems.common.pooled import HERE, Units, Wanted, refuse_constant, units
-from decentorth.problems.features.own_files import among, features_of
-from decentorth.problems.features.split import (
-    Among,
-    SplitCCA,
-    by_features,
-    random_features,
-    split_features,
-)
 from decentorth.protocols import Array, Collective
 from decentorth.settings import Condition, Count, NotNegative, Range, Share
 

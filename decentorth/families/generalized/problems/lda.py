@@ -22,6 +22,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decentorth.families.features.own_files import among, check_alike, features_of
+from decentorth.families.features.split import (
+    Among,
+    SplitGEVP,
+    by_features,
+    random_features,
+    split_features,
+)
 from decentorth.numerics.ordered_sums import sums
 from decentorth.numerics.threads import one_thread
 from decentorth.problems.base import Deferred, Outline, on_each_rank
@@ -33,14 +41,6 @@ from decentorth.problems.common.pooled import (
     in_units,
     symmetric_total,
     total,
-)
-from decentorth.problems.features.own_files import among, check_alike, features_of
-from decentorth.problems.features.split import (
-    Among,
-    SplitGEVP,
-    by_features,
-    random_features,
-    split_features,
 )
 from decentorth.protocols import Array, Collective, Index
 from decentorth.settings import Count, NotNegative
