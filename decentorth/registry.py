@@ -26,8 +26,8 @@ from pkgutil import resolve_name
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
-from topologies import text
-from topologies.words import normal_name, suggestion
+from topologies.line import text
+from topologies.line.words import normal_name, suggestion
 
 from . import algorithms as _methods
 from . import problems as _problems

@@ -25,12 +25,12 @@ from topologies.graphs import random as random_graphs
 from topologies.graphs import real as networks
 from topologies.graphs.edges import Edges
 from topologies.graphs.families import Labelled
-from topologies.later import nx
-from topologies.text import divided, values
-from topologies.typed import Shape
+from topologies.line.later import nx
+from topologies.line.text import divided, values
+from topologies.line.typed import Shape
+from topologies.line.words import normal_name
 from topologies.weights.checks import adjacency
 from topologies.weights.conductances import attribute_of
-from topologies.words import normal_name
 
 _FAMILIES: tuple[Callable[..., Any], ...] = (
     *(graphs.barbell, graphs.binary_tree, graphs.chordal_cycle, graphs.circulant, graphs.complete),

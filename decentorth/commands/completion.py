@@ -10,8 +10,8 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import get_args
 
-from topologies.flags import InputError, Parser, function_settings, spelled
-from topologies.typed import hint
+from topologies.line.flags import InputError, Parser, function_settings, spelled
+from topologies.line.typed import hint
 
 from .. import registry
 from ..process.printing import say

@@ -22,7 +22,7 @@ from decentorth.data.files import MatrixFile, extension
 from decentorth.data.frames import Frame, frame_rows
 from decentorth.data.tables import Columns
 from decentorth.protocols import Array, Collective
-from topologies.words import suggestion
+from topologies.line.words import suggestion
 
 PLACE = "{agent}"
 """The place of an agent's number in the name of a file."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from topologies.flags import InputError
-from topologies.words import suggestion
+from topologies.line.flags import InputError
+from topologies.line.words import suggestion
 
 from ..running.history import Column, Columns
 

@@ -33,7 +33,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ..display import size
 from ..protocols import Array, Collective, Row

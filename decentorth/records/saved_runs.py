@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from topologies.flags import InputError
-from topologies.matrix_files import npy_array, npz_array, require_real
+from topologies.line.flags import InputError
+from topologies.line.matrix_files import npy_array, npz_array, require_real
 
 from ..protocols import Array
 from ..running.checkpoint import limited

@@ -164,7 +164,7 @@ COMMANDS = (
         f"decentorth.{name}."
         for name in "commands lab records run __main__ network.transport.ulfm registry families.asynchronous.replay".split()
     ),
-    *("topologies.command.", "topologies.flags."),
+    *("topologies.command.", "topologies.line.flags."),
 )
 """Modules of the package that may write flags: commands, a line for a launcher, and a message that
 has both forms."""

@@ -32,15 +32,13 @@ CORE = (
 """What a family may use of the core."""
 LAYERS = {
     "families": Layer(("decentorth.families",), "", ""),
-    "files": Layer(("topologies.matrix_files",), "memory text", "numpy scipy"),
-    "text": Layer(
-        ("topologies.flags", "topologies.text", "topologies.typed", "topologies.words"), "", ""
-    ),
+    "text": Layer(("topologies.line",), "", ""),
     "memory": Layer(
-        ("topologies.memory", "topologies.later"),
+        ("topologies.line.memory", "topologies.line.later"),
         "",
         "numpy scipy networkx cvxpy pandas pyamg yaml matplotlib",
     ),
+    "files": Layer(("topologies.line.matrix_files",), "memory text", "numpy scipy"),
     "topologies": Layer(("topologies",), "files text memory", "numpy scipy matplotlib rich"),
     "process": Layer(("decentorth.process",), "", ""),
     "protocols": Layer(("decentorth.protocols",), "lazy", "numpy"),
@@ -407,7 +405,7 @@ BY_NAME = {
     "decentorth.lab.recorders",
     "decentorth.commands.run.output",
     "topologies",
-    "topologies.later",
+    "topologies.line.later",
 }
 """Modules that import by a name which stands in their own table; `leaving` initializes MPI for
 others that wait in MPI_Init."""

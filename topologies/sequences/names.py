@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from topologies.line.text import Hints, divided, values
+from topologies.line.words import normal_name
 from topologies.names import adjacency_from_name, check_size, fixed_agents
 from topologies.sequences import sequences
 from topologies.sequences.sequences import WeightSequence
-from topologies.text import Hints, divided, values
 from topologies.weights.rules import weights_from_name
-from topologies.words import normal_name
 
 _PARAMETERS: dict[str, Hints] = {
     "link_failures": {"p": float, "weights": str, "seed": int},

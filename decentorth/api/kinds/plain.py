@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from topologies.words import ranges
+from topologies.line.words import ranges
 
 from ...algorithms import AutoMethod
 from ...display import Shown

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from topologies.flags import InputError, Parser, refuse, spelled, unknown
-from topologies.later import yaml
+from topologies.line.flags import InputError, Parser, refuse, spelled, unknown
+from topologies.line.later import yaml
 
 from ... import registry
 from ...running.checkpoint import limited

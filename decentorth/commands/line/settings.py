@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from topologies.text import specifications
+from topologies.line.text import specifications
 
 from ... import network
 from ...protocols import Quantity

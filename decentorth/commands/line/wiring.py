@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import topologies
-from topologies.flags import InputError
-from topologies.matrix_files import read_square
+from topologies.line.flags import InputError
+from topologies.line.matrix_files import read_square
 
 from ...network.transport.communicator import Communicator
 from ...numerics.ordered_sums import Csr, plain

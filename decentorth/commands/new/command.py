@@ -11,7 +11,7 @@ import keyword
 from collections.abc import Sequence
 from pathlib import Path
 
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ... import registry
 from ..line.shell import of_function

@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from decentorth.protocols import Index
-from topologies.matrix_files import regular_size, require_existing
+from topologies.line.matrix_files import regular_size, require_existing
 
 Names: TypeAlias = tuple[str, ...]
 Numbers: TypeAlias = dict[str, int]

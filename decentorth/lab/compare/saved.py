@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ...records.figures import save as save_figure
 from ...records.files import csv_text, replacing

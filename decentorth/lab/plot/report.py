@@ -10,7 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ...records.figures import Against, plot_histories
 from ...records.files import SUMMARY

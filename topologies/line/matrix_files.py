@@ -25,9 +25,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from topologies.later import sparse
-from topologies.memory import require
-from topologies.words import suggestion
+from topologies.line.later import sparse
+from topologies.line.memory import require
+from topologies.line.words import suggestion
 
 Stored: TypeAlias = "NDArray[Any] | sparse.coo_array[Any, tuple[int, int]]"
 
