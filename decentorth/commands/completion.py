@@ -92,8 +92,9 @@ def _installed(words: Words) -> str:
             "in $SHELL"
         )
     if os.environ.get("HOME") == "":
-        place = "your home folder, and HOME does not name one"
-        raise InputError(f"--install-completion writes into {place}")
+        raise InputError(
+            "--install-completion writes into your home folder, and HOME does not name one"
+        )
     place, text = SCRIPTS[shell]
     path = Path(place).expanduser()
     try:

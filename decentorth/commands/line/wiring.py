@@ -63,8 +63,9 @@ def make(settings: CaseSettings, sites: Sequence[str] = ()) -> Wiring:
             ("--self-weight", settings.self_weight),
         ):
             if given not in ("auto", None):
-                why = f"is for undirected graphs, and {topology} is directed"
-                raise InputError(f"{flag} {why}: leave it out")
+                raise InputError(
+                    f"{flag} is for undirected graphs, and {topology} is directed: leave it out"
+                )
         digraph = topologies.digraph_from_name(topology, agents, settings.seed, sites)
         words = f"{_graph(settings)} (directed), row- and column-stochastic weights"
         return Wiring(topologies.directed_weights(digraph), words)
