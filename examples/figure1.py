@@ -36,8 +36,7 @@ import numpy as np
 
 import decentorth as do
 import topologies as tp
-from decentorth.records.figures import logarithmic, panels, style
-from decentorth.records.publication import band, publish
+from decentorth.figures import band, logarithmic, panels, publish, style
 
 ALPHA = {500: 2e-4, 10: 1e-2}
 """The published step of each reading, by the rows of an agent."""

@@ -15,13 +15,13 @@ import numpy as np
 from topologies import text
 
 from ..display import Shown, curve, shape, size, table
+from ..figures.histories import plot_histories
 from ..network import Network
 from ..network.collective import AgentCollective
 from ..numerics.threads import one_thread
 from ..problems import AgentProblem
 from ..problems.common.pooled import Units
 from ..protocols import Answered, Array, Declared, Row, SplitFeatures
-from ..records.figures import plot_histories
 from ..records.files import SUMMARY, save, variables
 from ..records.saved_runs import read_finished
 from ..running.history import COUNTS, History
@@ -167,7 +167,7 @@ class FinishedRun(Shown):
         Parameters
         ----------
         options
-            As for `decentorth.records.figures.plot_histories`: ``metrics=["objective"]``,
+            As for `decentorth.figures.plot_histories`: ``metrics=["objective"]``,
             ``against="rounds"``.
         """
         return plot_histories({self.status: self.history}, **options)

@@ -55,10 +55,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 import decentorth as do
 import topologies as tp
 from decentorth.authoring import average
-from decentorth.families.generalized.problems.covariances import (
-    canonical_correlations,
-)
 from decentorth.network import Network
+from decentorth.problems import canonical_correlations
 
 # Every 20 iterations the agents find, by max-consensus, if every quantity of
 # every agent is at most 1e-8.

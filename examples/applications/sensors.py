@@ -51,10 +51,8 @@ from scipy.linalg import eigh, orth, subspace_angles
 import decentorth as do
 import topologies as tp
 from decentorth.authoring import average
-from decentorth.families.generalized.problems.covariances import (
-    canonical_correlations,
-)
 from decentorth.network import Network, UnreliableNetwork
+from decentorth.problems import canonical_correlations
 
 # The stations find, by max-consensus, if every quantity of every station is at
 # most 1e-8.

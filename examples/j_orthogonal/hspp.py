@@ -44,9 +44,15 @@ from experiment import Then, add_start, followed, mapped, prepared
 
 import decentorth as do
 from decentorth.api import set_up
+from decentorth.figures import (
+    legend_below,
+    logarithmic,
+    look,
+    panels,
+    publish,
+    style,
+)
 from decentorth.problems import HSPPSettings
-from decentorth.records.figures import logarithmic, look, panels, style
-from decentorth.records.publication import legend_below, publish
 
 CSDM = do.CSDM(step_size=5e-3)
 METHODS = {
@@ -244,7 +250,9 @@ def main() -> None:
     )
     given = parser.parse_args()
     if given.full:
-        given.points, given.dimension, given.seconds = 1000, 50, 30.0
+        given.points = 1000
+        given.dimension = 50
+        given.seconds = 30.0
     sizes = {
         "points": given.points,
         "dimension": given.dimension,

@@ -103,62 +103,51 @@ SCORES = 1 << 21
 """The number of scores that ranking computes at a time."""
 TAILS = 8
 """The number of tails of each head and relation of a planted graph."""
-ROUNDS, THETA = 5, 1e-6
+ROUNDS = 5
+THETA = 1e-6
 """Of the pairs: rounds from one gradient, and what is added to varsigma."""
-SINGLE, INTEGER, BLOCK = np.float32, np.int32, 2048
+SINGLE = np.float32
+INTEGER = np.int32
+BLOCK = 2048
 """Number types of signed scores, and the number of them that are computed at a
 time.
 """
 # arccos(1 - t) / sqrt(t) for t > 0, arccosh(1 - t) / sqrt(-t) below: for -1/2
 # <= t <= 1, to 3e-10
-A0, A1, A2, A3 = (
-    SINGLE(1.41421356),
-    SINGLE(0.117851133),
-    SINGLE(0.0265164854),
-    SINGLE(0.00789166908),
-)
-A4, A5, A6, A7 = (
-    SINGLE(0.00268590434),
-    SINGLE(0.000990428078),
-    SINGLE(0.000378316112),
-    SINGLE(0.000148192511),
-)
-A8, A9, A10, A11 = (
-    SINGLE(8.68880624e-05),
-    SINGLE(2.58403955e-05),
-    SINGLE(-2.50026155e-05),
-    SINGLE(3.2909099e-05),
-)
+A0 = SINGLE(1.41421356)
+A1 = SINGLE(0.117851133)
+A2 = SINGLE(0.0265164854)
+A3 = SINGLE(0.00789166908)
+A4 = SINGLE(0.00268590434)
+A5 = SINGLE(0.000990428078)
+A6 = SINGLE(0.000378316112)
+A7 = SINGLE(0.000148192511)
+A8 = SINGLE(8.68880624e-05)
+A9 = SINGLE(2.58403955e-05)
+A10 = SINGLE(-2.50026155e-05)
+A11 = SINGLE(3.2909099e-05)
 # log(1 + f) / f for 0 <= f <= 1, to 3e-9
-L0, L1, L2, L3, L4 = (
-    SINGLE(1.0),
-    SINGLE(-0.499998926),
-    SINGLE(0.333297105),
-    SINGLE(-0.249516163),
-    SINGLE(0.196632743),
-)
-L5, L6, L7, L8, L9 = (
-    SINGLE(-0.152696671),
-    SINGLE(0.105436238),
-    SINGLE(-0.0563736132),
-    SINGLE(0.0195425274),
-    SINGLE(-0.00317605705),
-)
-ZERO, ONE, TWO, FAR, PI, LOG2 = (
-    SINGLE(0.0),
-    SINGLE(1.0),
-    SINGLE(2.0),
-    SINGLE(1.5),
-    SINGLE(np.pi),
-    SINGLE(np.log(2.0)),
-)
+L0 = SINGLE(1.0)
+L1 = SINGLE(-0.499998926)
+L2 = SINGLE(0.333297105)
+L3 = SINGLE(-0.249516163)
+L4 = SINGLE(0.196632743)
+L5 = SINGLE(-0.152696671)
+L6 = SINGLE(0.105436238)
+L7 = SINGLE(-0.0563736132)
+L8 = SINGLE(0.0195425274)
+L9 = SINGLE(-0.00317605705)
+ZERO = SINGLE(0.0)
+ONE = SINGLE(1.0)
+TWO = SINGLE(2.0)
+FAR = SINGLE(1.5)
+PI = SINGLE(np.pi)
+LOG2 = SINGLE(np.log(2.0))
 # the fields of a number in single precision
-BITS, BIAS, MANTISSA, ULP = (
-    INTEGER(23),
-    INTEGER(127),
-    INTEGER(0x7FFFFF),
-    SINGLE(2.0**-23),
-)
+BITS = INTEGER(23)
+BIAS = INTEGER(127)
+MANTISSA = INTEGER(0x7FFFFF)
+ULP = SINGLE(2.0**-23)
 
 
 def _compiled(function: Any) -> Any:
@@ -401,7 +390,8 @@ class UltraE:
             if given.by == "angles"
             else Matrices(rng, angles(), each, given.by, given.turn)
         )
-        self.begin, self.move = self.relations.begin, self.relations.move
+        self.begin = self.relations.begin
+        self.move = self.relations.move
 
     def points(self, y: Any) -> tuple[Any, Back]:
         plus = y[:, : self.p]
@@ -444,10 +434,8 @@ class UltraE:
         else:
             u, sign = self.manifold.cosines(products, np.ones(1))
             d = self.manifold.distances(u)
-            products[:], slopes[:] = (
-                -d * d,
-                -2.0 * d * self.manifold.steepness(u) * sign,
-            )
+            products[:] = -d * d
+            slopes[:] = -2.0 * d * self.manifold.steepness(u) * sign
         return True
 
 
@@ -512,10 +500,8 @@ class Angles:
             out = x.copy()
             one = x[:, :p]
             other = x[:, p : 2 * p]
-            out[:, :p], out[:, p : 2 * p] = (
-                cosh * one + sinh * other,
-                sinh * one + cosh * other,
-            )
+            out[:, :p] = cosh * one + sinh * other
+            out[:, p : 2 * p] = sinh * one + cosh * other
             return out
 
         before = as_real(as_complex(v) * first)
@@ -608,11 +594,9 @@ class Matrices:
         """J-JOBCD on the relations: rounds of disjoint pairs of rows, down a
         majoriser of one gradient.
         """
-        kernels, (copies, n, _), J = (
-            pair_kernels(),
-            self.x.shape,
-            self.each.signs,
-        )
+        kernels = pair_kernels()
+        (copies, n, _) = self.x.shape
+        J = self.each.signs
         x = self.x.reshape(-1, n)
         g = self.slopes.reshape(-1, n)
         w = self.slopes @ self.x.swapaxes(-1, -2) * J
@@ -673,7 +657,9 @@ class Training:
             else np.arange(graph.n_entities)
         )
         self.spare: list[Any] = []
-        self.seconds, self.done, self.epochs = 0.0, 0.0, 0.0
+        self.seconds = 0.0
+        self.done = 0.0
+        self.epochs = 0.0
 
     def scratch(self, rows: int, columns: int, dtype: Any) -> list[Any]:
         """Two arrays, in the same memory each time: new pages for scores cost

@@ -61,10 +61,9 @@ from decentorth.families.knowledge_graphs.planted import planted
 from decentorth.families.knowledge_graphs.ranking import measures
 from decentorth.families.knowledge_graphs.ultrae import UltraE
 from decentorth.families.knowledge_graphs.ultrae_settings import PLANTED
+from decentorth.figures import band, legend_below, panels, publish, style
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import KnowledgeGraph
-from decentorth.records.figures import panels, style
-from decentorth.records.publication import band, legend_below, publish
 from decentorth.sets import JOrthogonal
 
 SIZES = {"as FB15k": (719, 308, 135, 22), "as WN18RR": (545, 233, 208, 5)}
@@ -78,7 +77,10 @@ TRIED = {
     "CSDM": (0.005, 0.02, 0.05, 0.2),
 }
 PUBLISHED = ("CSDM", 0.005)
-DIMENSION, BATCH, RATE, ROUNDS = 36, 72, 0.02, 5
+DIMENSION = 36
+BATCH = 72
+RATE = 0.02
+ROUNDS = 5
 MARKS = (0, 1, 2, 4, 8, 12, 16, 24)
 """The epochs after which loss and ranks are computed."""
 

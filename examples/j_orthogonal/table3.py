@@ -37,8 +37,14 @@ import numpy as np
 from experiment import mapped, settings_of, start_value
 
 import decentorth as do
-from decentorth.records.figures import logarithmic, panels, style
-from decentorth.records.publication import band, legend_below, publish
+from decentorth.figures import (
+    band,
+    legend_below,
+    logarithmic,
+    panels,
+    publish,
+    style,
+)
 
 METHODS = {
     **{

@@ -53,11 +53,11 @@ from decentorth import CSDM, JJOBCD, VRJJOBCD
 from decentorth.api import set_up
 from decentorth.data import load_triples
 from decentorth.families.knowledge_graphs.ultrae import UltraE
+from decentorth.figures import band, legend_below, panels, publish, style
 from decentorth.problems import KnowledgeGraph
-from decentorth.records.figures import panels, style
-from decentorth.records.publication import band, legend_below, publish
 
-RATE, DIMENSION = 5e-4, 36
+RATE = 5e-4
+DIMENSION = 36
 MARKS = 20
 PUBLISHED = "CSDM, rate 0.005"
 RATES = (0.2, 0.4, 0.6, 0.8, 1.2)

@@ -33,9 +33,15 @@ import numpy as np
 
 import decentorth as do
 from decentorth.api import set_up
+from decentorth.figures import (
+    band,
+    legend_below,
+    logarithmic,
+    panels,
+    publish,
+    style,
+)
 from decentorth.problems import ODLSettings, RSRSettings
-from decentorth.records.figures import logarithmic, panels, style
-from decentorth.records.publication import band, legend_below, publish
 
 ENOUGH = 2e-4
 BLOCKS = (3, 5, 10)

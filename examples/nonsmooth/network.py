@@ -34,9 +34,8 @@ import numpy as np
 import decentorth as do
 import topologies as tp
 from decentorth.api import set_up
+from decentorth.figures import band, legend_below, panels, publish, style
 from decentorth.problems import ODLSettings, RSRSettings
-from decentorth.records.figures import panels, style
-from decentorth.records.publication import band, legend_below, publish
 
 AGENTS = 10
 ENOUGH = 1e-6

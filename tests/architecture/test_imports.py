@@ -110,11 +110,12 @@ LAYERS = {
         "process protocols settings display version text files memory topologies numerics running",
         "numpy networkx matplotlib rich threadpoolctl IPython",
     ),
+    "figures": Layer(("decentorth.figures",), "lazy text topologies running", "numpy matplotlib"),
     "registry": Layer(("decentorth.registry",), "lazy settings text algorithms problems", ""),
     "api": Layer(
         ("decentorth.api",),
         "lazy process protocols settings display text memory registry numerics problems "
-        "algorithms network running topologies records",
+        "algorithms network running topologies records figures",
         "numpy matplotlib pandas xarray",
     ),
     "estimators": Layer(
@@ -134,14 +135,15 @@ LAYERS = {
     ),
     "compare": Layer(
         ("decentorth.lab.compare",),
-        "lazy version settings text api registry records running network numerics topologies "
+        "lazy version settings text api registry records figures running network numerics topologies "
         "protocols process",
         "numpy rich matplotlib joblib threadpoolctl",
     ),
     "commands": Layer(
         ("decentorth.commands", "decentorth.run", "decentorth.__main__"),
         "authoring version settings display text files memory process protocols numerics "
-        "topologies data problems algorithms sets network sites running records registry api",
+        "topologies data problems algorithms sets network sites running records figures registry "
+        "api",
         "numpy scipy networkx yaml rich matplotlib pandas threadpoolctl cryptography",
     ),
     "laboratory": Layer(
@@ -152,11 +154,12 @@ LAYERS = {
             "decentorth.lab.theory.report",
         ),
         "version settings display text files memory process protocols numerics topologies data "
-        "problems algorithms sets network running records registry api commands compare theory",
+        "problems algorithms sets network running records figures registry api commands compare "
+        "theory",
         "numpy scipy networkx yaml rich matplotlib pandas threadpoolctl",
     ),
     "authoring": Layer(
-        ("decentorth.authoring",), "lazy protocols settings algorithms problems", ""
+        ("decentorth.authoring",), "lazy protocols settings numerics algorithms problems", ""
     ),
     "top": Layer(
         ("decentorth",),

@@ -17,10 +17,11 @@ from ... import network as networks
 from ...api import Result, Run
 from ...api.automatic import in_words
 from ...display import aligned, shape, size
+from ...figures.drawing import save
+from ...figures.histories import plot_histories
 from ...problems import AgentProblem
 from ...process.printing import complain, say
 from ...protocols import Declared, Followed, Row
-from ...records.figures import plot_histories, save
 from ...records.files import FIGURE, HISTORY, HistoryWriter, RunFolder, hold, variables, write_final
 from ...records.progress import (
     CheckpointLines,

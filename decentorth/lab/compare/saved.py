@@ -13,7 +13,7 @@ import numpy as np
 
 from topologies.flags import InputError
 
-from ...records.figures import save as save_figure
+from ...figures.drawing import save as save_figure
 from ...records.files import csv_text, replacing
 from ...running.checkpoint import limited
 from ...settings import settings, values

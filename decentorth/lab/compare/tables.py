@@ -9,7 +9,7 @@ from html import escape
 from textwrap import fill
 from typing import Literal, NamedTuple
 
-from ...records.figures import check_known
+from ...figures.drawing import check_known
 from ...records.files import csv_text
 from .counts import CountedRuns, Line
 from .tuning import span

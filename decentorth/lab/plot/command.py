@@ -19,8 +19,9 @@ from ...commands.line.flags import load
 from ...commands.line.form import config_bytes
 from ...commands.line.settings import ROWS, RunSettings
 from ...commands.line.shell import of_function
+from ...figures.drawing import Scale, check_known, save
+from ...figures.histories import PANELS, Against, Width, plot_histories
 from ...records.agents import AgentQuantity
-from ...records.figures import PANELS, Against, Scale, Width, check_known, plot_histories, save
 from ...records.files import COMPARISON, CONFIG, FIGURE
 from ...records.saved_runs import read_history
 from ...running.history import Columns

@@ -14,8 +14,8 @@ from pathlib import Path
 from topologies.flags import HELP, InputError, Parser, take, unknown
 
 from ...commands.line.shell import alone
+from ...figures.drawing import check_matplotlib, save
 from ...process.printing import say
-from ...records.figures import check_matplotlib, save
 from ...records.progress import trial_progress
 from ...settings import Count, Quiet, Seed, Settings, settings
 from ..compare.workers import processes

@@ -14,9 +14,9 @@ import numpy as np
 
 import topologies as tp
 
+from ...figures.drawing import logarithmic, panels, style
+from ...figures.publication import legend_below
 from ...network import Network
-from ...records.figures import logarithmic, panels, style
-from ...records.publication import legend_below
 from .families import FAMILIES, RULES, look_of, mixing_matrix
 from .spectral import EXACT
 from .sweep import Row, Study, Trial, grid, table

@@ -26,11 +26,11 @@ import topologies as tp
 from ...algorithms import DRFGT
 from ...algorithms.common.fields import blockwise, landing
 from ...api import Run, set_up
+from ...figures.drawing import Look, logarithmic, panels, style
+from ...figures.publication import legend_below
 from ...numerics.ordered_sums import norms, sums
 from ...problems import PCA, FunctionProblem, Procrustes
 from ...protocols import Array, Observed
-from ...records.figures import Look, logarithmic, panels, style
-from ...records.publication import legend_below
 from ...sets import Euclidean
 from ..theory import constants, ergodic_bounds, local_rate, solution
 from ..theory.merit import merit_at
