@@ -234,12 +234,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--kinds", nargs="+", choices=list(KINDS), default=list(THREE)
     )
-    given = parser.parse_args()
-    if given.full:
-        given.points = 1000
-        given.dimension = 50
-        given.seconds = 30.0
-    return given
+    return parser.parse_args()
 
 
 def settings_of(given: argparse.Namespace, **more: Any) -> HSPPSettings:
@@ -255,6 +250,10 @@ def settings_of(given: argparse.Namespace, **more: Any) -> HSPPSettings:
 @style()
 def main() -> None:
     given = arguments()
+    if given.full:
+        given.points = 1000
+        given.dimension = 50
+        given.seconds = 30.0
     problem = loaded(settings_of(given).problem(1, 0), do.JJOBCD())
     print(
         f"printed form: changes by {printed_form(problem, 5):.0e} of itself at "
