@@ -106,7 +106,7 @@ def plot_histories(
         No histories, a metric that no run has, a guide on other axes, or no matplotlib.
     """
     if guide and (x, y) != ("log", "log"):
-        raise InputError("the guide O(1/K) is a line where both axes are logarithmic: give --x log")
+        raise InputError("the guide O(1/K) is a line where both axes are logarithmic: give x log")
     shown = _shown(histories, metrics)
     layout = WIDTHS[width]
     column = {"iterations": "iteration"}.get(against, against)

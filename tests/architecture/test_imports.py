@@ -107,7 +107,8 @@ LAYERS = {
     "recorders": Layer(("decentorth.lab.recorders",), "protocols", "tensorboardX mlflow pyarrow"),
     "records": Layer(
         ("decentorth.records",),
-        "process protocols settings display version text files memory topologies numerics running",
+        "process protocols settings display version text files memory topologies numerics running "
+        "figures",
         "numpy networkx matplotlib rich threadpoolctl IPython",
     ),
     "figures": Layer(("decentorth.figures",), "lazy text topologies running", "numpy matplotlib"),
