@@ -295,7 +295,7 @@ def test_command_draws_folders(folder: Path, capsys: pytest.CaptureFixture[str])
             ["a", "--labels", "x,y"],
             "give one label for each run, all different, 1 in all, or NAME=LABEL for some; got x, y",
         ),
-        (["a", "--guide"], "give --x log"),
+        (["a", "--guide"], "give x log"),
         (["nowhere"], "is nowhere the folder of a run?"),
         (["a", "--against", "byte"], "did you mean 'bytes'?"),
         (
