@@ -34,7 +34,7 @@ from decentorth.lab.plot.command import (
 )
 from decentorth.lab.plot.player import HASH, SCRIPT
 from decentorth.protocols import Row
-from decentorth.records.files import RunFolder
+from decentorth.records.run_files import RunFolder
 from decentorth.records.saved_runs import final_points, read_history
 
 KEYS = (

@@ -26,8 +26,8 @@ from ...problems import Deferred, Spread
 from ...process.abort import patience
 from ...process.printing import FAULT, complain, say
 from ...protocols import Declared, Metric
-from ...records.files import refuse_existing, refuse_foreign
-from ...records.progress import SettingUp, Steps
+from ...records.progress_bar import SettingUp, Steps
+from ...records.run_files import refuse_existing, refuse_foreign
 from ...records.saved_runs import read_start
 from ...running.checkpoint import (
     ENDINGS,

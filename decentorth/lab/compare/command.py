@@ -28,8 +28,8 @@ from ...figures.histories import check_metrics
 from ...network.halo import even_bounds
 from ...numerics.ordered_sums import Csr
 from ...process.printing import FAULT, complain, on_terminal, say
-from ...records.files import COMPARISON, refuse_unmarked, replacing
-from ...records.progress import SettingUp, trial_progress
+from ...records.progress_bar import SettingUp, trial_progress
+from ...records.run_files import COMPARISON, refuse_unmarked, replacing
 from ...settings import Count, Quiet, Values, settings, values
 from .comparison import Comparison
 from .methods import methods

@@ -20,8 +20,8 @@ from ...network import even_bounds
 from ...network.collective import AgentCollective
 from ...network.transport.communicator import connect
 from ...protocols import SETUP
-from ...records.files import COMPARISON
-from ...records.progress import trial_progress
+from ...records.progress_bar import trial_progress
+from ...records.run_files import COMPARISON
 from ...running.options import Options
 from .comparison import Comparison
 from .methods import methods

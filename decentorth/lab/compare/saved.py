@@ -14,7 +14,7 @@ import numpy as np
 from topologies.flags import InputError
 
 from ...figures.drawing import save as save_figure
-from ...records.files import csv_text, replacing
+from ...records.run_files import csv_text, replacing
 from ...running.checkpoint import limited
 from ...settings import settings, values
 from .counts import CountedRuns

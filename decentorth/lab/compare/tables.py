@@ -10,7 +10,7 @@ from textwrap import fill
 from typing import Literal, NamedTuple
 
 from ...figures.drawing import check_known
-from ...records.files import csv_text
+from ...records.run_files import csv_text
 from .counts import CountedRuns, Line
 from .tuning import span
 from .words import notes, title

@@ -21,8 +21,8 @@ from ...commands.line.settings import ROWS, RunSettings
 from ...commands.line.shell import of_function
 from ...figures.drawing import Scale, check_known, save
 from ...figures.histories import PANELS, Against, Width, plot_histories
-from ...records.agents import AgentQuantity
-from ...records.files import COMPARISON, CONFIG, FIGURE
+from ...records.agent_graphs import AgentQuantity
+from ...records.run_files import COMPARISON, CONFIG, FIGURE
 from ...records.saved_runs import read_history
 from ...running.history import Columns
 from ...settings import Values, settings

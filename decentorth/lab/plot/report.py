@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, get_args
 from topologies.flags import InputError
 
 from ...figures.histories import Against, plot_histories
-from ...records.files import SUMMARY
+from ...records.run_files import SUMMARY
 from ...records.saved_runs import read_end, read_history
 from ...running.checkpoint.files import Json
 from ...running.history import COUNTS, Columns

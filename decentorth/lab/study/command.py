@@ -16,7 +16,7 @@ from topologies.flags import HELP, InputError, Parser, take, unknown
 from ...commands.line.shell import alone
 from ...figures.drawing import check_matplotlib, save
 from ...process.printing import say
-from ...records.progress import trial_progress
+from ...records.progress_bar import trial_progress
 from ...settings import Count, Quiet, Seed, Settings, settings
 from ..compare.workers import processes
 from . import consensus, drfgt, spectral
