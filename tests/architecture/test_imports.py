@@ -152,7 +152,7 @@ LAYERS = {
             "decentorth.lab",
             "decentorth.lab.compare.command",
             "decentorth.lab.theory.command",
-            "decentorth.lab.theory.report",
+            "decentorth.lab.theory.constants_report",
         ),
         "version settings display text files memory process protocols numerics topologies data "
         "problems algorithms sets network running records figures registry api commands compare "

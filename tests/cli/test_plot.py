@@ -23,7 +23,6 @@ from scipy.linalg import subspace_angles
 from decentorth.commands.line.flags import InputError
 from decentorth.commands.run.command import main as solve
 from decentorth.lab.demo import main as demo
-from decentorth.lab.plot.agents import plot_agents
 from decentorth.lab.plot.command import (
     PANELS,
     figure,
@@ -33,6 +32,7 @@ from decentorth.lab.plot.command import (
     read_configuration,
 )
 from decentorth.lab.plot.player import HASH, SCRIPT
+from decentorth.lab.plot.saved_graph import plot_agents
 from decentorth.protocols import Row
 from decentorth.records.run_files import RunFolder
 from decentorth.records.saved_runs import final_points, read_history

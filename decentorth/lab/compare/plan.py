@@ -24,9 +24,9 @@ from ...records.progress_bar import trial_progress
 from ...records.run_files import COMPARISON
 from ...running.options import Options
 from .comparison import Comparison
+from .comparison_rules import Rules
 from .methods import methods
 from .model import NetworkModel
-from .rules import Rules
 from .trials import Job, Store, Trace, make
 from .tuning import Candidate, Entry, best, candidates, own_step
 from .workers import results

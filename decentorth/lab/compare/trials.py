@@ -23,8 +23,8 @@ from ...records.run_files import replacing
 from ...running.checkpoint import limited
 from ...running.history import COUNTS, Columns
 from ...settings import values
+from .comparison_rules import Rules
 from .methods import has_step
-from .rules import Rules
 
 DAMAGED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 """The errors of reading JSON that is not what was written."""

@@ -27,11 +27,11 @@ from ...records.saved_runs import read_history
 from ...running.history import Columns
 from ...settings import Values, settings
 from ..compare.comparison import load as load_comparison
-from ..compare.figures import Band
+from ..compare.comparison_figures import Band
 from ..compare.saved import DATA
 from ..compare.saved import FIGURE as COMPARED
-from .agents import plot_agents
 from .report import write_report
+from .saved_graph import plot_agents
 
 __all__ = ["PANELS", "draw", "figure", "labels_of", "main", "plot_histories", "read_configuration"]
 

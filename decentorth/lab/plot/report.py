@@ -18,9 +18,9 @@ from ...records.saved_runs import read_end, read_history
 from ...running.checkpoint.files import Json
 from ...running.history import COUNTS, Columns
 from ...settings import Values
-from .agents import plot_agents, run_graph
 from .page import write_page
 from .player import can_play, player, sentences
+from .saved_graph import plot_agents, run_graph
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -17,8 +17,8 @@ import topologies as tp
 from ...figures.drawing import logarithmic, panels, style
 from ...figures.publication import legend_below
 from ...network import Network
-from .families import FAMILIES, RULES, look_of, mixing_matrix
 from .spectral import EXACT
+from .study_graphs import FAMILIES, RULES, look_of, mixing_matrix
 from .sweep import Row, Study, Trial, grid, table
 
 if TYPE_CHECKING:

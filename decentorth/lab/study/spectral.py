@@ -18,7 +18,7 @@ import topologies as tp
 
 from ...figures.drawing import logarithmic, panels, style
 from ...figures.publication import legend_below
-from .families import FAMILIES, RULES, look_of
+from .study_graphs import FAMILIES, RULES, look_of
 from .sweep import Row, Study, Trial, grid, table
 
 if TYPE_CHECKING:

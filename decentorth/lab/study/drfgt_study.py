@@ -34,7 +34,7 @@ from ...protocols import Array, Observed
 from ...sets import Euclidean
 from ..theory import constants, ergodic_bounds, local_rate, solution
 from ..theory.merit import merit_at
-from .families import FAMILIES, RULES, look_of, mixing_matrix
+from .study_graphs import FAMILIES, RULES, look_of, mixing_matrix
 from .sweep import Row, Study, Trial, grid, table
 
 if TYPE_CHECKING:

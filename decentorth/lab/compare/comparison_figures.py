@@ -16,8 +16,8 @@ from ...figures import drawing, histories
 from ...protocols import Array
 from ...running.history import COUNTS
 from .counts import CountedRuns
+from .notes import title
 from .tuning import Entry
-from .words import title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
