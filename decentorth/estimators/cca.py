@@ -36,7 +36,7 @@ from ..problems.common.division import placed
 from ..problems.common.pooled import HERE, Units
 from ..problems.features.split import Among
 from ..protocols import Array, Collective
-from .base import AgentEstimator, Directions, Entries, by_features, check_components, signs
+from .estimator import AgentEstimator, Directions, Entries, by_features, check_components, signs
 from .pairs import Pairs, Products, SplitPairs, products_of, products_of_features, row_space
 from .streams import RootCovariance, RunningCovariance
 
