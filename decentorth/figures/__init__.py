@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
-    from .drawing import COLOURS as COLOURS
-    from .drawing import DASHES as DASHES
-    from .drawing import logarithmic as logarithmic
-    from .drawing import look as look
-    from .drawing import panels as panels
-    from .drawing import style as style
-    from .drawing import whole_decades as whole_decades
+    from .canvas import COLOURS as COLOURS
+    from .canvas import DASHES as DASHES
+    from .canvas import logarithmic as logarithmic
+    from .canvas import look as look
+    from .canvas import panels as panels
+    from .canvas import style as style
+    from .canvas import whole_decades as whole_decades
     from .histories import plot_histories as plot_histories
     from .publication import band as band
     from .publication import legend_below as legend_below

@@ -11,7 +11,7 @@ import numpy as np
 from topologies.flags import InputError
 
 from ..running.history import Column, Columns
-from .drawing import Look, Scale, check_known, look, panels, say_empty, scales, style
+from .canvas import Look, Scale, check_known, look, panels, say_empty, scales, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

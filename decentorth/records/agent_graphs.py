@@ -11,7 +11,7 @@ import numpy as np
 import topologies
 from topologies.flags import InputError
 
-from ..figures.drawing import panels, style
+from ..figures.canvas import panels, style
 from ..numerics.ordered_sums import norms
 from ..protocols import Array
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from decentorth.figures.drawing import look
+from decentorth.figures.canvas import look
 from decentorth.figures.paper import STYLE
 
 plt.style.use(STYLE)

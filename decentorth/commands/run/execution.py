@@ -20,7 +20,7 @@ from ... import stopping
 from ...api import Options, Result, Run, set_up
 from ...api.losses import Loss, LostError
 from ...api.sizes import check_data
-from ...figures.drawing import check_matplotlib
+from ...figures.canvas import check_matplotlib
 from ...network import Communicator, even_bounds
 from ...problems import Deferred, Spread
 from ...process.abort import patience

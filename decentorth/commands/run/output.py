@@ -17,7 +17,7 @@ from ... import network as networks
 from ...api import Result, Run
 from ...api.automatic import in_words
 from ...display import aligned, shape, size
-from ...figures.drawing import save
+from ...figures.canvas import save
 from ...figures.histories import plot_histories
 from ...problems import AgentProblem
 from ...process.printing import complain, say

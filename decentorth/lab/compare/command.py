@@ -23,7 +23,7 @@ from ...commands.line import wiring
 from ...commands.line.form import Form, Groups, Saved, config_bytes
 from ...commands.line.settings import CaseSettings, ConfigFile, PrintConfig
 from ...commands.line.shell import REFUSALS, by_root, one_line, read_configuration, serve, together
-from ...figures.drawing import check_matplotlib
+from ...figures.canvas import check_matplotlib
 from ...figures.histories import check_metrics
 from ...network.halo import even_bounds
 from ...numerics.ordered_sums import Csr

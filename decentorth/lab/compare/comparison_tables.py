@@ -9,7 +9,7 @@ from html import escape
 from textwrap import fill
 from typing import Literal, NamedTuple
 
-from ...figures.drawing import check_known
+from ...figures.canvas import check_known
 from ...records.run_files import csv_text
 from .counts import CountedRuns, Line
 from .notes import notes, title

@@ -13,7 +13,7 @@ import numpy as np
 
 from topologies.flags import InputError
 
-from ...figures.drawing import save as save_figure
+from ...figures.canvas import save as save_figure
 from ...records.run_files import csv_text, replacing
 from ...running.checkpoint import limited
 from ...settings import settings, values

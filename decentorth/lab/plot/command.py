@@ -19,7 +19,7 @@ from ...commands.line.flags import load
 from ...commands.line.form import config_bytes
 from ...commands.line.settings import ROWS, RunSettings
 from ...commands.line.shell import of_function
-from ...figures.drawing import Scale, check_known, save
+from ...figures.canvas import Scale, check_known, save
 from ...figures.histories import PANELS, Against, Width, plot_histories
 from ...records.agent_graphs import AgentQuantity
 from ...records.run_files import COMPARISON, CONFIG, FIGURE

@@ -14,7 +14,7 @@ from pathlib import Path
 from topologies.flags import HELP, InputError, Parser, take, unknown
 
 from ...commands.line.shell import alone
-from ...figures.drawing import check_matplotlib, save
+from ...figures.canvas import check_matplotlib, save
 from ...process.printing import say
 from ...records.progress_bar import trial_progress
 from ...settings import Count, Quiet, Seed, Settings, settings

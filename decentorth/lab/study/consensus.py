@@ -14,7 +14,7 @@ import numpy as np
 
 import topologies as tp
 
-from ...figures.drawing import logarithmic, panels, style
+from ...figures.canvas import logarithmic, panels, style
 from ...figures.publication import legend_below
 from ...network import Network
 from .spectral import EXACT

@@ -26,7 +26,7 @@ import topologies as tp
 from ...algorithms import DRFGT
 from ...algorithms.common.fields import blockwise, landing
 from ...api import Run, set_up
-from ...figures.drawing import Look, logarithmic, panels, style
+from ...figures.canvas import Look, logarithmic, panels, style
 from ...figures.publication import legend_below
 from ...numerics.ordered_sums import norms, sums
 from ...problems import PCA, FunctionProblem, Procrustes

@@ -16,7 +16,7 @@ import numpy as np
 
 import topologies as tp
 
-from ...figures.drawing import logarithmic, panels, style
+from ...figures.canvas import logarithmic, panels, style
 from ...figures.publication import legend_below
 from .study_graphs import FAMILIES, RULES, look_of
 from .sweep import Row, Study, Trial, grid, table

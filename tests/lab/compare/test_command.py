@@ -19,7 +19,7 @@ import yaml
 import topologies as tp
 from decentorth import DRFGT
 from decentorth.compare import Rules, compare, load
-from decentorth.figures.drawing import save
+from decentorth.figures.canvas import save
 from decentorth.lab.compare.command import CompareForm, main
 from decentorth.lab.compare.tuning import own_step
 from decentorth.lab.plot.command import main as plot
