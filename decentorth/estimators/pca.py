@@ -41,7 +41,7 @@ from ..problems.common.pooled import HERE, Units
 from ..problems.common.sparse_rows import SparseRows
 from ..problems.stiefel.pca import Weights
 from ..protocols import Array, Collective
-from .base import FLOATS, Directions, by_features, check_components, signs
+from .estimator import FLOATS, Directions, by_features, check_components, signs
 from .streams import StreamEstimator, Streams
 
 DIRECT = 1000

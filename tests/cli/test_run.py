@@ -33,8 +33,8 @@ from decentorth.network.transport.communicator import SerialCommunicator
 from decentorth.problems import Deferred, ProcrustesSettings
 from decentorth.protocols import SETUP
 from decentorth.records import progress
-from decentorth.records.files import hold
-from decentorth.records.progress import Lines
+from decentorth.records.progress_bar import Lines
+from decentorth.records.run_files import hold
 from decentorth.records.saved_runs import final_points, read_history, read_start, read_summary
 from tests.reference.naive import landing_field
 from tests.support.commands import comparable, run

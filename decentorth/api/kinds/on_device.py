@@ -8,7 +8,7 @@ from typing import Any
 from ... import registry
 from ...network import connect
 from ...network.device import DeviceCollective, DeviceNetwork
-from ...numerics.devices import on_host, opened
+from ...numerics.devices import on_host, open_device
 from ...problems import FunctionProblem
 from ...protocols import Array, Completing, Declared, Network, Problem, Streams
 from ...running.checkpoint.states import mapped
@@ -41,7 +41,7 @@ class OnDevice(Run):
         shrinks = given.on_rank_loss != "abort"
         cuts = given.placement != "even"
         _refuse(placement=cuts, channel=given.channel, on_rank_loss=shrinks)
-        self.device = opened(given.device or "")
+        self.device = open_device(given.device or "")
         return DeviceNetwork(given.mixing[0], self.device)
 
     def _check_method(self) -> None:
