@@ -28,8 +28,8 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 
 from ...protocols import Array, Problem, Quadratic, Retraction, Stop
-from ...protocols.sets import Projection, Retractable, RetractableManifold, Riemannian
-from ..common import Carries, RetractionName, SingleAgentMethod, Splits, can
+from ...protocols.sets import Divided, Projection, Retractable, RetractableManifold, Riemannian
+from ..common import Carries, RetractionName, SingleAgentMethod, can
 from .rgd import REFRESHED, whitened
 from .search_points import Point, Vector, carried, carried_point, curvature_known, field, moved
 
@@ -132,7 +132,7 @@ def taylor(problem: P, point: Point, d: Vector) -> float:
 
 def _factors(constraint: object, array: Array) -> list[Array]:
     """The parts of an array in the factors of a product of sets."""
-    return constraint.split(array) if can(constraint, Splits) else [array]
+    return constraint.split(array) if can(constraint, Divided) else [array]
 
 
 def search(
