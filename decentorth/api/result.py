@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from topologies import text
+from topologies.line import text
 
 from ..display import Shown, curve, shape, size, table
 from ..figures.histories import plot_histories

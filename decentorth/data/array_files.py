@@ -13,8 +13,8 @@ import numpy as np
 from decentorth.data.labels import Labels, as_labels
 from decentorth.data.row_checks import LEAVE_OUT
 from decentorth.protocols import Array, Index
-from topologies.matrix_files import Header, Stored, checked, matrix_header, require_matrix
-from topologies.memory import require
+from topologies.line.matrix_files import Header, Stored, checked, matrix_header, require_matrix
+from topologies.line.memory import require
 
 DENSE_LIMIT = 4 * 2**30
 """The most bytes that a sparse matrix may take in one process when made dense: 4 GiB, or 2**29

@@ -16,7 +16,7 @@ from decentorth.data.labels import Labels
 from decentorth.data.optional import needing
 from decentorth.data.tables import ALL, Columns
 from decentorth.protocols import Array
-from topologies.words import suggestion
+from topologies.line.words import suggestion
 
 
 def digits() -> tuple[Array, Labels]:

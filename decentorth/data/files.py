@@ -15,7 +15,7 @@
 
 Contents that contradict the file's size are rejected before memory is allocated: shapes and counts
 that are too large, compressed arrays that would become more than 1 GiB and 100 times as large
-(`topologies.matrix_files`), and everything but regular files.
+(`topologies.line.matrix_files`), and everything but regular files.
 
 A ``.npz`` may also be a sparse matrix saved by ``scipy.sparse.save_npz``. Sparse matrices are made
 dense, up to `decentorth.data.array_files.DENSE_LIMIT` per process, unless they are to be kept
@@ -45,8 +45,8 @@ from decentorth.data.row_checks import LEAVE_OUT, require_rows
 from decentorth.data.tables import ALL, Columns, Table
 from decentorth.data.text_table import TextTable
 from decentorth.protocols import Array, Index
-from topologies.matrix_files import regular_size
-from topologies.memory import require
+from topologies.line.matrix_files import regular_size
+from topologies.line.memory import require
 
 PathLike: TypeAlias = str | os.PathLike[str]
 _TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")

@@ -21,8 +21,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from topologies.matrix_files import TEXT_EXPANSION, TEXT_LIMIT, reading
-from topologies.words import is_number
+from topologies.line.matrix_files import TEXT_EXPANSION, TEXT_LIMIT, reading
+from topologies.line.words import is_number
 
 SHORT = 1 << 20
 """The bytes of a text that is kept when its beginning is read, and not opened again: 1 MiB."""

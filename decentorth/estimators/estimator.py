@@ -25,13 +25,13 @@ from ..api import Result, solve
 from ..api.certificate import certify
 from ..api.same import check_facts
 from ..data.sites import naming, sites_of
+from ..families.features.split import SplitPencil, same_samples
 from ..network import connect, even_bounds
 from ..network.collective import AgentCollective
 from ..problems import Deferred
 from ..problems.base import holders
 from ..problems.common.checks import is_matrix, matrices, same_columns, same_names
 from ..problems.common.pooled import Missing, Wanted
-from ..problems.features.split import SplitPencil, same_samples
 from ..protocols import Array, Collective, Metric
 from ..stopping import Consensus, GradientNorm, Rule
 
@@ -144,12 +144,16 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             if self.step_size == "auto":
                 own = {"step_size": "bb"} if n_agents == 1 and method in ALONE else {}
             elif "step_size" not in {field.name for field in dataclasses.fields(entry)}:
-                got = f"got {self.step_size!r}: leave it at 'auto'"
-                raise ValueError(f"{entry.__name__} takes no step_size, {got}")
+                raise ValueError(
+                    f"{entry.__name__} takes no step_size, got {self.step_size!r}: leave it at "
+                    "'auto'"
+                )
             return entry(**own)
         if self.step_size != "auto":
-            got = f"got {self.step_size!r} beside {method!r}"
-            raise ValueError(f"step_size belongs to the algorithm where that is an object, {got}")
+            raise ValueError(
+                "step_size belongs to the algorithm where that is an object, got "
+                f"{self.step_size!r} beside {method!r}"
+            )
         return method
 
     def _rule(self) -> Rule:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from topologies.flags import InputError
-from topologies.words import suggestion
+from topologies.line.words import suggestion
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

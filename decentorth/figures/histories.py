@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ..running.history import Column, Columns
 from .canvas import Look, Scale, check_known, look, panels, say_empty, scales, style

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from topologies.flags import HELP, InputError
+from topologies.line.flags import HELP, InputError
 
 from ..commands.line.config import Command
 from ..commands.line.form import config_bytes

@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 
 import topologies
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ..figures.canvas import panels, style
 from ..numerics.ordered_sums import norms

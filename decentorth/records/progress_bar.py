@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from topologies.progress import LOG, Telling
+from topologies.line.progress import LOG, Telling
 
 from ..numerics.devices import is_on_device
 from ..process.printing import on_terminal, say

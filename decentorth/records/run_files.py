@@ -33,7 +33,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ..display import size
 from ..protocols import Array, Collective, Row
@@ -168,11 +168,14 @@ def refuse_foreign(path: Place) -> None:
 def refuse_existing(path: Place) -> None:
     """Raise if the folder already holds a run."""
     if (Path(path) / SUMMARY).exists():
-        instead = "choose another --out or give --overwrite"
-        raise InputError(f"{path} already holds a run ({SUMMARY}); {instead}")
+        raise InputError(
+            f"{path} already holds a run ({SUMMARY}); choose another --out or give --overwrite"
+        )
     if kept(Path(path) / FOLDER):
-        instead = f"continue with --resume {path}, choose another --out or give --overwrite"
-        raise InputError(f"{path} holds the checkpoints of a run that did not end; {instead}")
+        raise InputError(
+            f"{path} holds the checkpoints of a run that did not end; continue with --resume "
+            f"{path}, choose another --out or give --overwrite"
+        )
 
 
 def hold(path: Place, insist: bool = True) -> IO[bytes]:
@@ -195,10 +198,12 @@ def hold(path: Place, insist: bool = True) -> IO[bytes]:
     except OSError as error:
         if insist and error.errno in (errno.EAGAIN, errno.EACCES):
             file.close()
-            cure = "wait for its end, or choose another --out"
-            raise InputError(f"another run writes to {path}: {cure}") from None
-        cure = "make sure that no other run writes to it"
-        log.warning("%s is not locked (%s): %s", path, error.strerror, cure)
+            raise InputError(
+                f"another run writes to {path}: wait for its end, or choose another --out"
+            ) from None
+        log.warning(
+            "%s is not locked (%s): make sure that no other run writes to it", path, error.strerror
+        )
     return file
 
 

@@ -32,15 +32,13 @@ CORE = (
 """What a family may use of the core."""
 LAYERS = {
     "families": Layer(("decentorth.families",), "", ""),
-    "files": Layer(("topologies.matrix_files",), "memory text", "numpy scipy"),
-    "text": Layer(
-        ("topologies.flags", "topologies.text", "topologies.typed", "topologies.words"), "", ""
-    ),
+    "text": Layer(("topologies.line",), "", ""),
     "memory": Layer(
-        ("topologies.memory", "topologies.later"),
+        ("topologies.line.memory", "topologies.line.later"),
         "",
         "numpy scipy networkx cvxpy pandas pyamg yaml matplotlib",
     ),
+    "files": Layer(("topologies.line.matrix_files",), "memory text", "numpy scipy"),
     "topologies": Layer(("topologies",), "files text memory", "numpy scipy matplotlib rich"),
     "process": Layer(("decentorth.process",), "", ""),
     "protocols": Layer(("decentorth.protocols",), "lazy", "numpy"),
@@ -64,13 +62,19 @@ LAYERS = {
     "algorithms": Layer(
         ("decentorth.algorithms",), "lazy protocols settings numerics kernels text memory", "numpy"
     ),
+    "features": Layer(("decentorth.families.features",), CORE, "numpy scipy"),
+    "certificate": Layer(
+        ("decentorth.families.features.certificate",), f"{CORE} features api network", "numpy"
+    ),
     "asynchronous": Layer(("decentorth.families.asynchronous",), CORE, "numpy"),
     "asynchronous runs": Layer(
         tuple(f"decentorth.families.asynchronous.{one}" for one in ("kind", "kinds", "replay")),
         f"{CORE} asynchronous process api network running commands",
         "",
     ),
-    "generalized": Layer(("decentorth.families.generalized",), CORE, "numpy scipy sklearn"),
+    "generalized": Layer(
+        ("decentorth.families.generalized",), f"{CORE} features", "numpy scipy sklearn"
+    ),
     "nonsmooth": Layer(("decentorth.families.nonsmooth",), f"{CORE} generalized", "numpy scipy"),
     "j_orthogonal": Layer(("decentorth.families.j_orthogonal",), CORE, "numpy scipy"),
     "knowledge_graphs": Layer(
@@ -121,7 +125,8 @@ LAYERS = {
     ),
     "estimators": Layer(
         ("decentorth.estimators",),
-        "api registry running network problems data sets protocols numerics generalized nonsmooth",
+        "api registry running network problems data sets protocols numerics features generalized "
+        "nonsmooth",
         "numpy scipy sklearn",
     ),
     "training": Layer(
@@ -179,6 +184,7 @@ ABOVE = (
     "laboratory",
     "top",
     "asynchronous runs",
+    "certificate",
 )
 """The programming interface and the layers on top of it."""
 LAZY = {
@@ -403,7 +409,7 @@ BY_NAME = {
     "decentorth.lab.recorders",
     "decentorth.commands.run.output",
     "topologies",
-    "topologies.later",
+    "topologies.line.later",
 }
 """Modules that import by a name which stands in their own table; `leaving` initializes MPI for
 others that wait in MPI_Init."""

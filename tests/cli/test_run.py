@@ -40,7 +40,7 @@ from tests.reference.naive import landing_field
 from tests.support.commands import comparable, run
 from tests.support.mpi import HUNG, Job, run_ranks, until
 from tests.support.threads import on_ranks
-from topologies import progress as telling
+from topologies.line import progress as telling
 
 SMALL = "--dimension 6 --rank 2 --rows 4 --iterations 40 --algorithm drfgt".split()
 MODULE = ["-m", "decentorth.run"]

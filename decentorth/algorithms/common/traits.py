@@ -33,11 +33,3 @@ class Carries(Protocol):
 
         Returns None if the result would not be accurate.
         """
-
-
-@runtime_checkable
-class Splits(Protocol):
-    """A product of sets."""
-
-    def split(self, x: Array) -> list[Array]:
-        """The factors of a point."""

@@ -101,11 +101,14 @@ def _check_method(algorithm: object) -> None:
         name = type(algorithm).__name__
         raise ValueError(f"{name} does not run on a device: {able} do; or leave device out")
     if declared.running() is not algorithm:
-        repair = "take another step size, or leave device out"
-        raise ValueError(f"safe and growing steps do not run on a device: {repair}")
+        raise ValueError(
+            "safe and growing steps do not run on a device: take another step size, or leave "
+            "device out"
+        )
     if declared.kernel == "numba":
-        repair = "leave kernel or device out"
-        raise ValueError(f"the kernel numba is for arrays of NumPy, not of a device: {repair}")
+        raise ValueError(
+            "the kernel numba is for arrays of NumPy, not of a device: leave kernel or device out"
+        )
 
 
 def _refuse(**given: object) -> None:

@@ -14,7 +14,7 @@ from itertools import product
 from operator import and_, or_
 from pathlib import Path
 
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ... import stopping
 from ...api import Options, Result, Run, set_up

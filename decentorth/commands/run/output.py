@@ -11,7 +11,7 @@ from typing import IO, Any, Self
 
 import numpy as np
 
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ... import network as networks
 from ...api import Result, Run

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from topologies import DirectedWeights
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ... import registry
 from ...commands.line import wiring

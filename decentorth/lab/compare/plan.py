@@ -12,8 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from topologies.flags import InputError
-from topologies.text import specifications
+from topologies.line.flags import InputError
+from topologies.line.text import specifications
 
 from ...api.same import check_facts
 from ...network import even_bounds

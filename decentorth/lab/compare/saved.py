@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ...figures.canvas import save as save_figure
 from ...records.run_files import csv_text, replacing

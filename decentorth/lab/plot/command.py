@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from topologies.flags import InputError
-from topologies.text import specifications
+from topologies.line.flags import InputError
+from topologies.line.text import specifications
 
 from ...commands.line.flags import load
 from ...commands.line.form import config_bytes

@@ -10,7 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ...figures.histories import Against, plot_histories
 from ...records.run_files import SUMMARY

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import topologies
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ...commands.line import wiring
 from ...commands.line.flags import read_value

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from topologies.flags import HELP, InputError, Parser, take, unknown
+from topologies.line.flags import HELP, InputError, Parser, take, unknown
 
 from ...commands.line.shell import alone
 from ...figures.canvas import check_matplotlib, save

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from topologies.flags import HELP, take
+from topologies.line.flags import HELP, take
 
 from ...commands.line.config import Command
 from ...commands.line.settings import NETWORK

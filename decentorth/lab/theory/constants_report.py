@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from topologies import is_sequence_name
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ...algorithms import DRFGT
 from ...api import Run, set_up

@@ -385,13 +385,17 @@ def arranged(data: object) -> AgentData:
         stacked = tuple(map(np.stack, zip(*items, strict=True)))
         return AgentData(list(zip(*stacked, strict=True)), stacked, bare)
     if _is_of_samples(data):
-        got = f"got one {type(data).__name__}"
-        raise ValueError(f"data must be a list with a data set or loader for each agent, {got}")
+        raise ValueError(
+            "data must be a list with a data set or loader for each agent, got one "
+            f"{type(data).__name__}"
+        )
     arrays, bare = _own(data)
     counts = {len(a) for a in arrays}
     if len(counts) != 1:
-        got = f"got those of {sorted(counts)} agents"
-        raise ValueError(f"the stacked arrays of data must have the agents first, {got}")
+        raise ValueError(
+            f"the stacked arrays of data must have the agents first, got those of {sorted(counts)} "
+            "agents"
+        )
     return AgentData(list(zip(*arrays, strict=True)), arrays, bare)
 
 

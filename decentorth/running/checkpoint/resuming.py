@@ -308,13 +308,17 @@ def _warn_of_bits(
         np.array_equal(read[f"{_PROBE}{name}"], mine, equal_nan=True) for name, mine in probes
     )
     if not all(collective.everyone(b"same" * same)):
-        words = (
-            "where arithmetic rounds differently: bits will differ from those of an unbroken run"
+        _warn(
+            collective,
+            f"{manifest.path} was written where arithmetic rounds differently: bits will differ "
+            "from those of an unbroken run",
         )
-        _warn(collective, f"{manifest.path} was written {words}")
     if (version := manifest.facts.get("decentorth")) != __version__:
-        words = f"by decentorth {version}, this is {__version__}: bits may differ"
-        _warn(collective, f"{manifest.path} was written {words}")
+        _warn(
+            collective,
+            f"{manifest.path} was written by decentorth {version}, this is {__version__}: bits may "
+            "differ",
+        )
 
 
 def _history(manifest: files.Manifest, read: Arrays) -> History:

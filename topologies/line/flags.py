@@ -12,8 +12,8 @@ from shutil import get_terminal_size
 from textwrap import wrap as wrapped
 from typing import Any, TypeAlias, TypeVar, get_args, get_type_hints
 
-from topologies.typed import Hint, Setting, check, hint, parameters, settings
-from topologies.words import either, nearest
+from topologies.line.typed import Hint, Setting, check, hint, parameters, settings
+from topologies.line.words import either, nearest
 
 T = TypeVar("T")
 Groups = Mapping[str, Mapping[str, Setting]]

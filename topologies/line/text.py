@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from topologies.typed import check, declared, settings
-from topologies.words import normal_name, suggestion
+from topologies.line.typed import check, declared, settings
+from topologies.line.words import normal_name, suggestion
 
 T = TypeVar("T")
 Hints = Mapping[str, Any]

@@ -33,10 +33,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ...numerics.ordered_sums import norms
-from ...protocols import Array, Network, SplitFeatures, Streams
-from ...settings import Positive, Probability
-from ..common import Auto, Method, fewest_rounds, given_or, mix
+from decentorth.algorithms.common import Auto, Method, fewest_rounds, given_or, mix
+from decentorth.numerics.ordered_sums import norms
+from decentorth.protocols import Array, Network, SplitFeatures, Streams
+from decentorth.settings import Positive, Probability
+
 from .lobpcg import LOBPCG, SplitProblem, forms, random_rows, ridge_products
 
 _START = 1e-3

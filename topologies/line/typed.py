@@ -36,7 +36,7 @@ from typing import (
     get_type_hints,
 )
 
-from topologies.words import either, seconds, shortened, suggestion, whole
+from topologies.line.words import either, seconds, shortened, suggestion, whole
 
 LARGEST = 2**63 - 1
 _DIGITS = 20

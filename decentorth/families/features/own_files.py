@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...numerics.ordered_sums import sums
-from ...protocols import Array, Collective, Index
-from ..common.division import Division
-from ..common.pooled import HERE, Wanted, in_units
+from decentorth.numerics.ordered_sums import sums
+from decentorth.problems.common.division import Division
+from decentorth.problems.common.pooled import HERE, Wanted, in_units
+from decentorth.protocols import Array, Collective, Index
+
 from .split import Among
 
 if TYPE_CHECKING:
-    from ...data.labels import Labels
-    from ...data.sites import SiteTable
+    from decentorth.data.labels import Labels
+    from decentorth.data.sites import SiteTable
 
 _SIGNS = 512
 """The bits of a key's hash: their sums give the number of different keys to 6 percent."""
@@ -54,7 +55,7 @@ def features_of(
     ValueError
         On every rank: a file cannot be read, or the sites have other samples than the first one.
     """
-    from ...data.sites import SiteTable
+    from decentorth.data.sites import SiteTable
 
     names = source.sites
     files = source.files[0]
@@ -116,7 +117,7 @@ def _read(
 ) -> tuple[Any, Any, tuple[str, ...], Labels | None]:
     """The rows of a site's file, their keys as text (their numbers without a key), the names of the
     columns, and the labels."""
-    from ...data.files import MatrixFile
+    from decentorth.data.files import MatrixFile
 
     wanted = source.columns
     known = one.known

@@ -13,7 +13,7 @@ import scipy.linalg
 
 import decentorth as do
 from decentorth.commands.run.command import main
-from decentorth.problems.features.own_files import _bit_counts
+from decentorth.families.features.own_files import _bit_counts
 from decentorth.protocols import Array
 from tests.support.mpi import run_ranks
 

@@ -25,9 +25,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from topologies.later import sparse
-from topologies.memory import require
-from topologies.words import suggestion
+from topologies.line.later import sparse
+from topologies.line.memory import require
+from topologies.line.words import suggestion
 
 Stored: TypeAlias = "NDArray[Any] | sparse.coo_array[Any, tuple[int, int]]"
 
@@ -311,8 +311,10 @@ def _market_header(start: bytes, size: int) -> Market:
         raise ValueError(f"it is complex, but must be real: {_PARTS}")
     known = _BANNER.match(banner)
     if known is None:
-        banner = "%%MatrixMarket matrix coordinate real general"
-        raise ValueError(f"its first line, the banner, must be like '{banner}'")
+        raise ValueError(
+            "its first line, the banner, must be like '%%MatrixMarket matrix coordinate real "
+            "general'"
+        )
     coordinate, pattern, symmetry = known.groups()
     filled = (at for at, line in enumerate(lines) if line.strip() and not line.startswith("%"))
     at = next(filled, 0)

@@ -32,9 +32,9 @@ from typing import Annotated, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from ...protocols import Array, Network, Problem, SplitFeatures, Streams
-from ...settings import Count
-from ..common.method import Method
+from decentorth.algorithms.common.method import Method
+from decentorth.protocols import Array, Network, Problem, SplitFeatures, Streams
+from decentorth.settings import Count
 
 RowsPerMessage = Annotated[Count | None, "The most rows of the sums in a message; by default all."]
 

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from topologies.text import divided, parameters, read, shown
-from topologies.typed import Range
-from topologies.words import nearest, seconds, whole
+from topologies.line.text import divided, parameters, read, shown
+from topologies.line.typed import Range
+from topologies.line.words import nearest, seconds, whole
 
 
 @dataclass(frozen=True)

@@ -32,15 +32,23 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse import issparse
 
-from ...numerics.definite import is_definite
-from ...numerics.ordered_sums import sums
-from ...numerics.threads import one_thread
-from ...protocols import Array, Collective, Index, Observed
-from ...sets import Euclidean
-from ...settings import check
-from ..base import AgentProblem, Deferred, Outline, Selection, on_each_rank, stream
-from ..common.checks import is_matrix, matrices
-from ..common.division import even_counts
+from decentorth.numerics.definite import is_definite
+from decentorth.numerics.ordered_sums import sums
+from decentorth.numerics.threads import one_thread
+from decentorth.problems.base import (
+    AgentProblem,
+    Deferred,
+    Outline,
+    Selection,
+    on_each_rank,
+    stream,
+)
+from decentorth.problems.common.checks import is_matrix, matrices
+from decentorth.problems.common.division import Divided, even_counts
+from decentorth.problems.common.pooled import Units
+from decentorth.protocols import Array, Collective, Index, Observed
+from decentorth.sets import Euclidean
+from decentorth.settings import check
 
 _LARGEST_OPTIMUM = 3000
 """The number of features above which the answer is not computed and no error is reported."""
@@ -541,6 +549,11 @@ def random_features(m: int, among: Among, agents: slice, view: int = 0) -> list[
     """``(m, d_i)`` random features of a view for each agent in ``agents``."""
     drawn = enumerate(among.features[agents], agents.start)
     return [stream(0, agent, 1).standard_normal((m, widths[view])) for agent, widths in drawn]
+
+
+def no_units(settings: Divided, *widths: int) -> tuple[Units, ...]:
+    """The units of random samples with views of these widths, if units are requested."""
+    return tuple(map(Units.none, widths)) if settings.wanted.any else ()
 
 
 def split_features(
