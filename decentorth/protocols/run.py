@@ -139,6 +139,8 @@ class Declared:
     """True if the method runs on directed networks."""
     on_devices: ClassVar[bool] = False
     """True if its iterations can be made on a device."""
+    on_changing: ClassVar[bool] = False
+    """True if it finds automatic steps on networks that change over time."""
     every_message: ClassVar[bool] = False
     """True if it does not tolerate lost or changed messages."""
     by_moments: ClassVar[bool] = False
