@@ -41,7 +41,12 @@ from decentorth.commands.run.command import main as run
 
 RANK = int(os.environ.get("PMI_RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") or 0)
 RANKS = int(os.environ.get("PMI_SIZE") or os.environ.get("OMPI_COMM_WORLD_SIZE") or 1)
-DEFAULTS = {"--agents": "10", "--iterations": "30", "--record-every": "5"}
+DEFAULTS = {
+    "--agents": "10",
+    "--algorithm": "drfgt",
+    "--iterations": "30",
+    "--record-every": "5",
+}
 RUNS = {
     "--problem procrustes --dimension 8 --rank 3 --rows 4": """
         * --algorithm * for drfgt destiny gradient_tracking drgta dprgt rfextra rextra dgd dprgd drsgd
@@ -106,6 +111,10 @@ RUNS = {
         cca-* --problem cca --algorithm generalized_landing --agents 1 --batch-size 40 --covariance * for sampled rolling
         cca-rgd --problem cca --algorithm rgd --agents 1 --batch-size 40 --covariance rolling
         lda-* --problem lda --agents 1 --algorithm * for generalized_landing rgd
+        features-* --split features --agents 8 --data digits --rank 3 --algorithm lobpcg --rows-per-message 500 --problem * for pca lda
+        features-tracked-* --split features --agents 8 --data digits --rank 3 --algorithm tracked_landing --problem * for pca lda
+        features-cca-* --split features --agents 8 --problem cca --algorithm * for lobpcg tracked_landing
+        features-losses --split features --agents 8 --problem pca --center --algorithm tracked_landing --channel loss:p=0.2
         ica --problem ica --sources 4 --samples 40 --imbalance 5 --mixing general
         ica-generalized --problem ica --sources 4 --samples 60 --no-whiten --agents 1 --algorithm generalized_landing
         matrix-completion --problem matrix_completion --dimension 20 --columns 15 --rank 2 --algorithm rfextra

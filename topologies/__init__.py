@@ -75,7 +75,7 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         """Load a public name from its module on first use (PEP 562)."""
         if name not in _MODULE:
-            from topologies.words import suggestion
+            from topologies.line.words import suggestion
 
             hint = "" if name.startswith("_") else suggestion(name, _MODULE)
             raise AttributeError(f"module 'topologies' has no attribute {name!r}{hint}")

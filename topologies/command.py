@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from topologies.flags import HELP, InputError, call, function_help
-from topologies.progress import LOG, Telling
+from topologies.line.flags import HELP, InputError, call, function_help
+from topologies.line.progress import LOG, Telling
 
 if TYPE_CHECKING:
     from topologies import reports

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topologies.canonical import Adjacency, WeightsLike, distances
-from topologies.later import nx
-from topologies.memory import dense
+from topologies.line.later import nx
+from topologies.line.memory import dense
 from topologies.spectra.eigenvalues import eigenvalues, laplacian_extremes
 from topologies.weights.checks import adjacency, check_weights
 

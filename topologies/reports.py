@@ -17,9 +17,9 @@ from topologies.directed.spectra import directed_spectrum, push_pull_spectrum
 from topologies.directed.weights import directed_weights
 from topologies.drawing import draw_graph, draw_spectrum
 from topologies.graphs.families import Labelled
-from topologies.later import nx
+from topologies.line.later import nx
+from topologies.line.progress import LOG
 from topologies.measures import graph_measures, kemeny_constant, mixing_time
-from topologies.progress import LOG
 from topologies.sequences.flooding import flooding_rounds
 from topologies.sequences.names import sequence_from_name
 from topologies.sequences.sequences import WeightSequence, joint_contraction

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ..problems import AgentProblem
 from ..problems.common.pooled import Units

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import topologies as tp
-from topologies.words import normal_name, partners
+from topologies.line.words import normal_name, partners
 
 from .. import network as networks
 from ..numerics.ordered_sums import Csr

@@ -64,11 +64,13 @@ def survivors(comm: object, channel: object, spread: bool) -> Any:
 def check_graph(network: Any) -> None:
     """Raise ValueError for a network that agents cannot leave."""
     if network.sequence is not None:
-        why = "agents cannot leave a time-varying network"
-        raise ValueError(f"on_rank_loss shrink is for a W that stays: {why}")
+        raise ValueError(
+            "on_rank_loss shrink is for a W that stays: agents cannot leave a time-varying network"
+        )
     if network.directed:
-        why = "agents cannot leave a directed network"
-        raise ValueError(f"on_rank_loss shrink is for undirected graphs: {why}")
+        raise ValueError(
+            "on_rank_loss shrink is for undirected graphs: agents cannot leave a directed network"
+        )
 
 
 def check_leaving(problem: object, what: str = "on_rank_loss shrink") -> None:

@@ -8,7 +8,7 @@ from inspect import cleandoc
 from shutil import get_terminal_size
 from textwrap import TextWrapper
 
-from topologies.flags import arguments, unknown
+from topologies.line.flags import arguments, unknown
 
 from .. import registry
 from .line.shell import of_function

@@ -29,14 +29,14 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .. import problems
+from ..families.features.split import Among
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
 from ..problems.common.checks import matrices, same_columns, same_names
 from ..problems.common.division import placed
 from ..problems.common.pooled import HERE, Units
-from ..problems.features.split import Among
 from ..protocols import Array, Collective
-from .base import AgentEstimator, Directions, Entries, by_features, check_components, signs
+from .estimator import AgentEstimator, Directions, Entries, by_features, check_components, signs
 from .pairs import Pairs, Products, SplitPairs, products_of, products_of_features, row_space
 from .streams import RootCovariance, RunningCovariance
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from topologies.words import either
+from topologies.line.words import either
 
 from ..numerics.ordered_sums import add_agents
 from ..process.withheld import WithheldError, withhold

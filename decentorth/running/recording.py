@@ -57,10 +57,11 @@ class Recording:
         self,
         parts: Parts,
         options: Options,
+        *,
         clock: Clock,
         history: History,
         state: Observed,
-        asking: Sequence[Asking],
+        limits: Asking,
         agreement: Agreement | None,
         keeps: bool,
     ) -> None:
@@ -71,7 +72,9 @@ class Recording:
         self._history = history
         self._agreement = agreement
         self._keeps = keeps
-        self._asking = (self, *asking)
+        self._asking: list[Asking] = [self, limits]
+        if agreement is not None:
+            self._asking.append(agreement)
         own = getattr(parts.problem, "metrics", None) or StandardMetrics(
             parts.problem, state, parts.counted is not None
         )

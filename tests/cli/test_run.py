@@ -33,14 +33,14 @@ from decentorth.network.transport.communicator import SerialCommunicator
 from decentorth.problems import Deferred, ProcrustesSettings
 from decentorth.protocols import SETUP
 from decentorth.records import progress
-from decentorth.records.files import hold
-from decentorth.records.progress import Lines
+from decentorth.records.progress_bar import Lines
+from decentorth.records.run_files import hold
 from decentorth.records.saved_runs import final_points, read_history, read_start, read_summary
 from tests.reference.naive import landing_field
 from tests.support.commands import comparable, run
 from tests.support.mpi import HUNG, Job, run_ranks, until
 from tests.support.threads import on_ranks
-from topologies import progress as telling
+from topologies.line import progress as telling
 
 SMALL = "--dimension 6 --rank 2 --rows 4 --iterations 40 --algorithm drfgt".split()
 MODULE = ["-m", "decentorth.run"]

@@ -32,7 +32,7 @@ from decentorth import Result, solve
 from decentorth.network import Communicator
 from decentorth.problems import PCA
 from decentorth.protocols import Array
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 _LARGE = 500_000
 """The numbers of a large message, 4 MB."""

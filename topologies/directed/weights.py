@@ -27,7 +27,7 @@ from topologies.canonical import (
     row_sums,
     with_diagonal,
 )
-from topologies.later import nx
+from topologies.line.later import nx
 from topologies.weights.checks import NAMELESS, Names, agent_names, check_no_loops, edges_of
 
 Digraph: TypeAlias = "nx.Graph[int] | Adjacency"

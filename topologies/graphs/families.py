@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from topologies.graphs.edges import Agents, Edges, family, simplified
-from topologies.later import nx
-from topologies.memory import require
-from topologies.words import partners
+from topologies.line.later import nx
+from topologies.line.memory import require
+from topologies.line.words import partners
 
 Labelled: TypeAlias = "nx.Graph[Any]"
 """A graph whose nodes have labels of any kind."""

@@ -19,10 +19,10 @@ import numpy as np
 from scipy import sparse
 
 from topologies.graphs.families import Labelled, numbered
-from topologies.later import nx
-from topologies.matrix_files import read_square, regular_size
+from topologies.line.later import nx
+from topologies.line.matrix_files import read_square, regular_size
+from topologies.line.words import is_number
 from topologies.weights.checks import check_graph
-from topologies.words import is_number
 
 _SHOWN = 200
 """The maximum number of a file's characters that a message quotes."""

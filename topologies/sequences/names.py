@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from topologies.line.text import Hints, divided, values
+from topologies.line.words import normal_name
 from topologies.names import adjacency_from_name, check_size, fixed_agents
 from topologies.sequences import sequences
 from topologies.sequences.sequences import WeightSequence
-from topologies.text import Hints, divided, values
 from topologies.weights.rules import weights_from_name
-from topologies.words import normal_name
 
 _PARAMETERS: dict[str, Hints] = {
     "link_failures": {"p": float, "weights": str, "seed": int},
@@ -96,8 +96,9 @@ def sequence_from_name(
         if name == "periodic":
             return sequences.PeriodicSequence([weights_from_name(graph, rule) for graph in edges])
         if len(edges) != 1:
-            repair = "use periodic for several in turn"
-            raise ValueError(f"{name} runs on one graph, got {len(edges)}; {repair}")
+            raise ValueError(
+                f"{name} runs on one graph, got {len(edges)}; use periodic for several in turn"
+            )
         if name == "random_gossip":
             return sequences.RandomGossip(edges[0], own_seed)
         return sequences.LinkFailures(
@@ -105,8 +106,10 @@ def sequence_from_name(
         )
     n = values.get("n", n_agents)
     if n is None:
-        repair = f"write '{name}:16', or give n_agents in Python"
-        raise ValueError(f"{specification!r} leaves the number of agents open: {repair}")
+        raise ValueError(
+            f"{specification!r} leaves the number of agents open: write '{name}:16', or give "
+            "n_agents in Python"
+        )
     check_size(specification, n, n_agents)
     return (
         sequences.OnePeerExponential(n)

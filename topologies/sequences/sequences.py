@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from topologies.canonical import Adjacency, Weights, WeightsLike, canonical_weights, on_edges, upper
 from topologies.graphs.families import at_least, count
-from topologies.later import nx
+from topologies.line.later import nx
 from topologies.weights.checks import adjacency
 
 

@@ -20,7 +20,7 @@ from topologies.canonical import (
     entry_at,
     refuse_other_graphs,
 )
-from topologies.later import nx
+from topologies.line.later import nx
 from topologies.spectra.eigenvalues import spectrum
 
 Names: TypeAlias = Mapping[int, object]

@@ -9,9 +9,9 @@ from scipy import sparse
 
 from topologies.canonical import Weights
 from topologies.graphs.families import Labelled
-from topologies.later import nx
+from topologies.line.later import nx
+from topologies.line.words import is_number
 from topologies.weights.checks import agent_names, check_graph
-from topologies.words import is_number
 
 _RECIPROCAL = "1/"
 

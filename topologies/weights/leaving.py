@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from topologies.canonical import Weights, WeightsLike, canonical_weights, with_diagonal
-from topologies.words import ranges
+from topologies.line.words import ranges
 
 _SHOWN = 6
 

@@ -27,12 +27,12 @@ from topologies.canonical import (
     with_diagonal,
 )
 from topologies.graphs.families import Labelled
-from topologies.later import nx
+from topologies.line.later import nx
+from topologies.line.words import suggestion
 from topologies.spectra.eigenvalues import laplacian_extremes
 from topologies.weights.checks import adjacency, check_weights
 from topologies.weights.conductances import conductances
 from topologies.weights.fastest import fdla_weights, fmmc_weights
-from topologies.words import suggestion
 
 P = ParamSpec("P")
 Graph: TypeAlias = "nx.Graph[int] | Adjacency"

@@ -34,8 +34,15 @@ import numpy as np
 
 from ...numerics.ordered_sums import add_multiple
 from ...protocols import Array, HessianProducts, Known, Problem, Quadratic, Retraction, Stop
-from ...protocols.sets import ByProducts, Projection, Retractable, RetractableManifold, Riemannian
-from ..common import Carries, RetractionName, SingleAgentMethod, Splits, can
+from ...protocols.sets import (
+    ByProducts,
+    Divided,
+    Projection,
+    Retractable,
+    RetractableManifold,
+    Riemannian,
+)
+from ..common import Carries, RetractionName, SingleAgentMethod, can
 from .rgd import REFRESHED, whitened
 from .samples import nothing_seen
 
@@ -288,7 +295,7 @@ def taylor(problem: P, point: Point, d: Vector) -> float:
 
 def _factors(constraint: object, array: Array) -> list[Array]:
     """The parts of an array in the factors of a product of sets."""
-    return constraint.split(array) if can(constraint, Splits) else [array]
+    return constraint.split(array) if can(constraint, Divided) else [array]
 
 
 def search(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any, Protocol, TypeVar, cast, get_args
 
-from topologies import text
+from topologies.line import text
 
 from ...numerics.ordered_sums import sums
 from ...protocols import Array

@@ -8,7 +8,7 @@ from typing import Any
 from ... import registry
 from ...network import connect
 from ...network.device import DeviceCollective, DeviceNetwork
-from ...numerics.devices import on_host, opened
+from ...numerics.devices import on_host, open_device
 from ...problems import FunctionProblem
 from ...protocols import Array, Completing, Declared, Network, Problem, Streams
 from ...running.checkpoint.states import mapped
@@ -41,7 +41,7 @@ class OnDevice(Run):
         shrinks = given.on_rank_loss != "abort"
         cuts = given.placement != "even"
         _refuse(placement=cuts, channel=given.channel, on_rank_loss=shrinks)
-        self.device = opened(given.device or "")
+        self.device = open_device(given.device or "")
         return DeviceNetwork(given.mixing[0], self.device)
 
     def _check_method(self) -> None:
@@ -101,11 +101,14 @@ def _check_method(algorithm: object) -> None:
         name = type(algorithm).__name__
         raise ValueError(f"{name} does not run on a device: {able} do; or leave device out")
     if declared.running() is not algorithm:
-        repair = "take another step size, or leave device out"
-        raise ValueError(f"safe and growing steps do not run on a device: {repair}")
+        raise ValueError(
+            "safe and growing steps do not run on a device: take another step size, or leave "
+            "device out"
+        )
     if declared.kernel == "numba":
-        repair = "leave kernel or device out"
-        raise ValueError(f"the kernel numba is for arrays of NumPy, not of a device: {repair}")
+        raise ValueError(
+            "the kernel numba is for arrays of NumPy, not of a device: leave kernel or device out"
+        )
 
 
 def _refuse(**given: object) -> None:

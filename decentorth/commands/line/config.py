@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from decentorth.settings import Values, values
-from topologies.flags import InputError, spelled
-from topologies.words import shortened
+from topologies.line.flags import InputError, spelled
+from topologies.line.words import shortened
 
 from ... import registry
 from ...protocols import Declared

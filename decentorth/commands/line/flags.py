@@ -1,4 +1,4 @@
-"""Configuration files, YAML and TOML, and the messages of the command line; `topologies.flags` has
+"""Configuration files, YAML and TOML, and the messages of the command line; `topologies.line.flags` has
 its flags.
 
 Nothing here knows which settings there are; `config` does.
@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from topologies.flags import InputError as InputError
-from topologies.flags import spelled
-from topologies.typed import check
-from topologies.words import shortened, suggestion
+from topologies.line.flags import InputError as InputError
+from topologies.line.flags import spelled
+from topologies.line.typed import check
+from topologies.line.words import shortened, suggestion
 
 from ...settings import Values
 

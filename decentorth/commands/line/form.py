@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from topologies.flags import InputError, Parser, refuse, spelled, unknown
-from topologies.later import yaml
+from topologies.line.flags import InputError, Parser, refuse, spelled, unknown
+from topologies.line.later import yaml
 
 from ... import registry
 from ...running.checkpoint import limited
@@ -244,11 +244,11 @@ class Form(ABC, Generic[C]):
                 heading = f"{kind.capitalize()}: {self.names[kind]}"
                 shown[heading] = dict(groups.get(heading, {}))
         topics = ", ".join(heading.partition(":")[0].lower() for heading in groups)
-        more = (
-            "--problem NAME --help and --algorithm NAME --help add their settings. --help all has "
-            f"every flag, and --help TOPIC those of one group: {topics}."
+        summary = (
+            f"{self.summary}\n--problem NAME --help and --algorithm NAME --help add their settings. "
+            f"--help all has every flag, and --help TOPIC those of one group: {topics}."
         )
-        return Parser(shown, self.program, f"{self.summary}\n{more}").format_help()
+        return Parser(shown, self.program, summary).format_help()
 
     def _help_groups(self) -> dict[str, dict[str, Setting]]:
         """All settings by the headings of the help."""

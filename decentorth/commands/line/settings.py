@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from topologies.text import specifications
+from topologies.line.text import specifications
 
 from ... import network
 from ...protocols import Quantity
@@ -262,11 +262,16 @@ class RunSettings(CaseSettings, Place, Limits):
         if not self.channel:
             yield ["tracker_correction"], "is for a faulty channel: give channel, or leave it out"
         if self.on_rank_loss == "shrink":
-            why = "needs all agents until the end: leave it or on_rank_loss=shrink out"
-            yield ["record_agents"], why
+            yield (
+                ["record_agents"],
+                "needs all agents until the end: leave it or on_rank_loss=shrink out",
+            )
         if self.on_rank_loss == "restart" and self.checkpoint_every is None:
-            remedy = "give checkpoint_every and out, or leave it out"
-            yield ["on_rank_loss"], f"restart needs the agents' checkpoints: {remedy}"
+            yield (
+                ["on_rank_loss"],
+                "restart needs the agents' checkpoints: give checkpoint_every and out, or leave "
+                "it out",
+            )
         if self.agents != 1:
             yield ["spread_samples"], f"is for a single agent, not {self.agents}: give --agents 1"
         if self.device is not None:

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 from decentorth.process.printing import BAD_INPUT, FAULT, complain, discard, say
-from topologies.flags import HELP, InputError, arguments, call, function_help
+from topologies.line.flags import HELP, InputError, arguments, call, function_help
 
 from ..._version import __version__
 from ...network.transport.communicator import Communicator, connect

@@ -11,18 +11,18 @@ from typing import IO, Any, Self
 
 import numpy as np
 
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ... import network as networks
 from ...api import Result, Run
 from ...api.automatic import cautious, in_words
 from ...display import aligned, shape, size
+from ...figures.canvas import save
+from ...figures.histories import plot_histories
 from ...problems import AgentProblem
 from ...process.printing import complain, say
 from ...protocols import Declared, Followed, Row
-from ...records.figures import plot_histories, save
-from ...records.files import FIGURE, HISTORY, HistoryWriter, RunFolder, hold, variables, write_final
-from ...records.progress import (
+from ...records.progress_bar import (
     CheckpointLines,
     Lines,
     SettingUp,
@@ -31,6 +31,15 @@ from ...records.progress import (
     progress,
     results,
     show_row,
+)
+from ...records.run_files import (
+    FIGURE,
+    HISTORY,
+    HistoryWriter,
+    RunFolder,
+    hold,
+    variables,
+    write_final,
 )
 from ...running.checkpoint import Resumed
 from ...running.local_stopping import Agreement

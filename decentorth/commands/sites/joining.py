@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from topologies.flags import InputError, take
+from topologies.line.flags import InputError, take
 
 from ..._version import __version__
 from ...api import iterate

@@ -17,7 +17,7 @@ from decentorth.commands.run.execution import made
 from decentorth.network import Communicator
 from decentorth.process.printing import FAULT, complain, say
 from decentorth.running.checkpoint.files import Json
-from topologies.flags import HELP, InputError
+from topologies.line.flags import HELP, InputError
 
 from .log import read
 

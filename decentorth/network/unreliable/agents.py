@@ -55,8 +55,10 @@ def check_method(method: Any, channel: Channel, warns: bool = False) -> None:
         return
     state = get_type_hints(method.init).get("return")
     if not isinstance(state, type):
-        cure = f"declare the class that {type(method).__name__}.init returns"
-        raise ChannelError(f"crash and correction need to know a state's arrays: {cure}")
+        raise ChannelError(
+            "crash and correction need to know a state's arrays: declare the class that "
+            f"{type(method).__name__}.init returns"
+        )
     kept = {name for name, hint in get_type_hints(state).items() if hint is not int}
     if channel.correction and not {"tracker", "field"} <= kept:
         raise ChannelError("correction is for trackers, and this method has none: drop it")

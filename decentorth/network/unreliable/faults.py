@@ -17,7 +17,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from topologies import text
+from topologies.line import text
 
 from ...protocols import Index
 from ...settings import Count, Probability, Range, Settings, Share

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from topologies.words import seconds, whole
+from topologies.line.words import seconds, whole
 
 from ..._version import __version__
 from ...protocols import Array, Collective, Observed, Stop

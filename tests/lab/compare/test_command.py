@@ -19,11 +19,11 @@ import yaml
 import topologies as tp
 from decentorth import DRFGT
 from decentorth.compare import Rules, compare, load
+from decentorth.figures.canvas import save
 from decentorth.lab.compare.command import CompareForm, main
 from decentorth.lab.compare.tuning import own_step
 from decentorth.lab.plot.command import main as plot
 from decentorth.problems import ProcrustesSettings
-from decentorth.records.figures import save
 from tests.support.commands import OWN_METHOD
 from tests.support.disks import small_files
 from tests.support.mpi import HUNG, ROOT, run_ranks, until

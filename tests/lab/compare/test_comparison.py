@@ -28,9 +28,9 @@ from decentorth.compare import (
     wall_time,
 )
 from decentorth.lab.compare.command import main
+from decentorth.lab.compare.notes import ending
 from decentorth.lab.compare.trials import Store, Trace, fingerprint
 from decentorth.lab.compare.tuning import Candidate, at_edge, best, candidates, merit
-from decentorth.lab.compare.words import ending
 from decentorth.lab.compare.workers import processes
 from decentorth.lab.study.command import main as study
 from decentorth.network.transport.communicator import SerialCommunicator

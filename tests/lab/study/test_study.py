@@ -24,7 +24,7 @@ import pytest
 from decentorth.commands.line.flags import InputError
 from decentorth.lab.study import consensus, drfgt, spectral
 from decentorth.lab.study.command import STUDIES, main
-from decentorth.lab.study.families import RULES
+from decentorth.lab.study.study_graphs import RULES
 from decentorth.lab.study.sweep import Row, Study, Trial, kept, named, sweep
 from tests.support.marks import first_row_is_quick
 from tests.support.mpi import HUNG, ROOT, until
