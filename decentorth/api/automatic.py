@@ -102,10 +102,20 @@ def in_words(run: Any) -> str:
     if run.choice is None:
         return ""
     others = [name for name in fitting(run) if name != run.choice.name]
-    words = f"{run.choice.name}: {run.choice.why}; {run.leaves}"
+    why = run.choice.why
+    if cautious(run):
+        why += ", with a cautious constant step, beside which a given step_size may be faster"
+    words = f"{run.choice.name}: {why}; {run.leaves}"
     if others:
         words += f"; or algorithm {', '.join(others)}"
     return words
+
+
+def cautious(run: Any) -> bool:
+    """True if the step is automatic, and constant since the network changes or loses messages."""
+    declared = Declared.of(run.algorithm)
+    network: Network = run.network
+    return network.varies and declared.on_changing and declared.first_step == "auto"
 
 
 def advice(run: Any, status: str, history: History) -> str:

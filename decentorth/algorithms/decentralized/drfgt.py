@@ -82,6 +82,7 @@ class DRFGT(PenalisedTracking):
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
     gradient_factor: ClassVar[float] = 2.0
     on_devices: ClassVar[bool] = True
+    on_changing: ClassVar[bool] = True
 
     kernel: Annotated[Literal["numpy", "numba"], "numba: one compiled pass, on St(d, r)."] = "numpy"
 

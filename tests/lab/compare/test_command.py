@@ -255,7 +255,7 @@ BAD = [
     ("--algorithms drfgt --metric error", "metric: error needs a problem whose answer is known"),
     ("--algorithms drfgt --out x --panels fog", "no run has the metric 'fog' (there are bytes, "),
     (
-        "--algorithms drfgt --topology one_peer_exponential --agents 8",
+        "--algorithms drgta --topology one_peer_exponential --agents 8",
         "a time-varying network lacks the eigenvalues",
     ),
     ("--algorithms drfgt --out /dev/null/x", "cannot write to /dev/null/x"),

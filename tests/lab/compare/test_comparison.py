@@ -296,8 +296,8 @@ def test_a_time_varying_network_needs_given_steps() -> None:
     sequence = tp.sequence_from_name("random_matching", AGENTS)
     rules = Rules(trials=1, iterations=400, tolerances=(4.0, 2.0, 1.0, 0.1))
     with pytest.raises(ValueError, match="a time-varying network lacks the eigenvalues"):
-        compare(procrustes, "drfgt", sequence, rules)
-    found = compare(procrustes, "drfgt:step_size=0.004,penalty=10", sequence, rules)
+        compare(procrustes, "drgta", sequence, rules)
+    found = compare(procrustes, "drfgt,drgta:step_size=0.004", sequence, rules)
     assert found.shown
 
 
