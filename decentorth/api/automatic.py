@@ -119,12 +119,14 @@ def cautious(run: Any) -> bool:
 
 
 def advice(run: Any, status: str, history: History) -> str:
-    """The method that ``auto`` would take in place of a named one, for a run that ends at its limit
-    far from an answer; else empty."""
+    """What arrives, for a run that ends at its limit far from an answer: the method that ``auto``
+    would take, or more iterations of this one; else empty."""
     norms: Any = history.get("gradient_norm", ())
     if status != "iterations" or len(norms) < 2 or norms[-1] <= SOLVED * norms[0]:
         return ""
     best = next(iter(fitting(run)), None)
-    if best is None or type(run.algorithm) is algorithms.get(best):
+    if best is None:
         return ""
+    if type(run.algorithm) is algorithms.get(best):
+        return f"{best} needs more iterations"
     return f"auto would take algorithm={best!r} here"
