@@ -119,6 +119,7 @@ def fits(problem: AnyProblem, method: Method, network: Network) -> bool:
     try:
         check_capabilities(problem, method)
         check_network(method, network)
+        Declared.of(method).resolved(network)
     except (TypeError, ValueError):
         return False
     return True
@@ -254,7 +255,7 @@ def check_sums(name: str, network: Network, arrives: bool) -> None:
     if network.sequence is not None:
         raise ValueError(
             f"{name} on several agents adds exactly along a tree, and this network changes over "
-            "time: take drfgt with step_size and penalty as numbers, or a graph that stays"
+            "time: take drfgt, or a graph that stays"
         )
     if not arrives:
         raise ValueError(
@@ -295,8 +296,8 @@ def check_network(algorithm: Method, network: Network) -> None:
     name = type(algorithm).__name__
     if algorithm.network == "single-agent" and network.n_agents > 1:
         check_sums(name, network, network.sums_exactly)
-    if network.sequence is not None and declared.first_step == "auto":
-        _ = network.spectrum  # raises where there is none
+    if network.changes and declared.first_step == "auto":
+        _ = network.joint_spectrum if declared.on_changing else network.spectrum  # may raise
     if not network.directed:
         return
     growing = "growing steps are for undirected graphs: take step size auto"

@@ -237,8 +237,8 @@ class Result(FinishedRun):
         What ``auto`` has taken, why, what leaves an agent, and which other methods can be named;
         empty for a method that was named.
     advice
-        The method that ``auto`` would have taken, where a named one ended at its limit far from an
-        answer; else empty.
+        What arrives, where a run ended at its limit far from an answer: the method that ``auto``
+        would take, or more iterations; else empty.
     agreement
         Where the agents decide about the end (`stopping.LocalMaximum`): what they know (``latest``)
         and what that has taken (``tally``: attempts, rounds, messages, bytes, which are also in the

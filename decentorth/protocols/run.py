@@ -160,6 +160,8 @@ class Declared:
     """True if the method runs on directed networks."""
     on_devices: ClassVar[bool] = False
     """True if its iterations can be made on a device."""
+    on_changing: ClassVar[bool] = False
+    """True if it finds automatic steps on networks that change over time."""
     by_moments: ClassVar[bool] = False
     """True if several agents only add the sums on which the problem depends
     (`protocols.Moments`)."""

@@ -92,7 +92,8 @@ class Searching(SingleAgentMethod):
             "no_step",
             False,
             "no step along the negative gradient lowers the objective: the gradient is as small as "
-            "rounding errors let it be, or it does not fit the objective",
+            "rounding errors let it be, it does not fit the objective, or the objective has no "
+            "minimiser nearby (as matrix completion without ridge: take ridge 0.01)",
         )
 
     def completed(self, problem: P, state: W) -> W:

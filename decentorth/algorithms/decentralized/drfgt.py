@@ -27,7 +27,7 @@ and trackers with momentum (see `loopless` for V, eta and the momenta u and v, a
 ``order="adapt-then-combine"``, x_i <- sum_j W_ij (x_j - alpha y_j), and the same for y: stable at
 larger steps, at the price of two dependent exchanges an iteration (the same bytes in twice the
 rounds); ``step_size="auto"``; ``safe=True`` (see `safe`); ``kernel="numba"``, the same
-step in one compiled pass over each agent's arrays (`kernels.tracking`). With one agent it is the
+step in one compiled pass over each agent's arrays (`kernels.tracking_kernels`). With one agent it is the
 landing algorithm. It runs on any constraint set that has a landing field.
 """
 
@@ -82,6 +82,7 @@ class DRFGT(PenalisedTracking):
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
     gradient_factor: ClassVar[float] = 2.0
     on_devices: ClassVar[bool] = True
+    on_changing: ClassVar[bool] = True
 
     kernel: Annotated[Literal["numpy", "numba"], "numba: one compiled pass, on St(d, r)."] = "numpy"
 

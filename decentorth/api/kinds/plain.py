@@ -160,9 +160,12 @@ class Run(Shown):
         self._check_secure()
         self.collective.same("the method", type(self.algorithm).__name__.encode())
         if self.choice is None:
+            steps = ""
+            if self.network.changes:
+                steps = ", and give step_size and penalty"
             raise TypeError(
                 f"auto lacks a method for {type(own).__name__} in this run: name one, as "
-                "algorithm='drfgt'"
+                f"algorithm='drfgt'{steps}"
             )
 
     @property

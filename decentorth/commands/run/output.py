@@ -15,7 +15,7 @@ from topologies.line.flags import InputError
 
 from ... import network as networks
 from ...api import Result, Run, steps
-from ...api.automatic import in_words
+from ...api.automatic import cautious, in_words
 from ...display import aligned, shape, size
 from ...figures.canvas import save
 from ...figures.histories import plot_histories
@@ -395,6 +395,11 @@ def _cautions(name: str, problem: str, run: Run) -> Iterator[str]:
         yield (
             f"{problem} is not differentiable: with steps that do not shrink {name} stops near the "
             f"answer; {made_for_it} is made for it"
+        )
+    if run.choice is None and cautious(run):
+        yield (
+            "the network changes or loses messages, so the automatic step is cautious: a given "
+            "--step-size may be faster"
         )
     free = declared.penalty == 0.0 and not declared.requires_set
     if free and constraint.feasibility(0.0 * run.start[None])[0] > 0.0:
