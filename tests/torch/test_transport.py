@@ -104,14 +104,26 @@ def test_a_lost_process_ends_the_job_with_the_reason(signal: str, tmp_path: Path
 
 
 @pytest.mark.ranks
-def test_bad_input_is_one_line_of_one_process() -> None:
-    job = start_torch(2, "-m", "decentorth.run", "--iterations", "-3")
-    assert job.stderr.count("decentorth: --iterations: iterations must be at least 0") == 1
-    assert "exitcode  : 2" in job.stderr
-    asynchronous = ["--algorithm", "asynchronous_drfgt", "--activations", "30"]
-    job = start_torch(2, "-m", "decentorth.run", *asynchronous)
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("--iterations -3", "decentorth: --iterations: iterations must be at least 0"),
+        (
+            "--algorithm asynchronous_drfgt --activations 30",
+            "decentorth: agents that do not wait for each other need ranks of MPI, or one process, "
+            "and this is torch.distributed: take drfgt",
+        ),
+    ],
+    ids=["flag", "asynchronous"],
+)
+def test_bad_input_is_one_line_of_one_process(words: str, line: str) -> None:
+    """Each process ends with 2; torchrun itself ends with 1 whenever one of its processes fails."""
+    job = start_torch(2, "-m", "decentorth.run", *words.split())
+    assert job.stderr.count(line) == 1
+    assert set(re.findall(r"exitcode  : (\S+)", job.stderr)) == {"2"}
     assert job.returncode == 1
-    assert "asynchronous agents" in job.stderr
+    assert job.left == 0
+    assert not job.stdout
 
 
 @pytest.mark.ranks
