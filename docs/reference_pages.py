@@ -2,8 +2,9 @@
 twice.
 
 A method: when to take it, its equations, its options, what an iteration costs, its example with the
-figure, references, and where it is in the code, from the tables of methods.md. A problem: the
-figure of its example, the methods that solve it, its command. Rules for weights: spectra on three
+figure, references, and where it is in the code, from the tables of methods.md. A problem: its
+objective and constraint, from the table of api/problems.md, the figure of its example, the methods
+that solve it, its command. Rules for weights: spectra on three
 graphs. Every page: the names nearest to it, from the lists of api/*.md.
 """
 
@@ -245,6 +246,32 @@ def problem(name: str, cls: type, folder: Path) -> list[str]:
     return sections(parts)
 
 
+@cache
+def formulas() -> dict[str, tuple[str, str]]:
+    """The objective and the constraint of each problem, by the names of its class and settings."""
+    found = {}
+    page = (DOCS / "api/problems.md").read_text(encoding="utf-8")
+    for one, named, *both in re.findall(
+        r"^\| `(\w+)` \|(?: `(\w+)`)? \| \$(.*)\$ \| \$(.*)\$ \|$", page, re.M
+    ):
+        found[one] = tuple(both)
+        if named:
+            found[problems.get(named).__name__] = tuple(both)
+    return found
+
+
+def with_formula(name: str, lines: list[str]) -> None:
+    """Put the display formula of a problem behind the first sentence of its docstring, in place of
+    the formula in plain letters."""
+    both = formulas().get(name.rpartition(".")[2])
+    if both is None or "" not in lines:
+        return
+    start = end = lines.index("") + 1
+    while lines[end].startswith(" "):
+        end += 1
+    lines[start:end] = [".. math::", *indented([both[0], "", both[1]])]
+
+
 def fits(solvable: Any, one: Any) -> bool:
     """Whether a method with its default options solves a problem; controls, which need nothing of a
     problem, do not count."""
@@ -339,7 +366,9 @@ def hidden(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -
 
     The page of the base class keeps them, for those who write a problem.
     """
-    if not inspect.isfunction(obj) or "problems" not in obj.__module__.split("."):
+    if not inspect.isfunction(obj) or not {"problems", "knowledge_graphs"} & {
+        *obj.__module__.split(".")
+    }:
         return None
     called = name in called_by_runs() and obj.__module__ != AgentProblem.__module__
     return True if called else None
@@ -360,7 +389,8 @@ def expand(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[s
     if obj in classes():
         end = lines.index("") if "" in lines else len(lines)
         lines[end:] = method(classes()[obj], obj, folder)
-    elif what == "class" and obj.__module__.startswith("decentorth.problems"):
+    elif what == "class" and name.startswith("decentorth.problems"):
+        with_formula(name, lines)
         lines += problem(name, obj, folder)
     elif obj in rules():
         lines += rule(rules()[obj], obj, folder)

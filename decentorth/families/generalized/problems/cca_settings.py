@@ -38,6 +38,11 @@ class View(NamedTuple):
     columns: Sequence[object]
     units: Units
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns; empty if these have numbers."""
+        return [name for name in self.columns if isinstance(name, str)]
+
 
 @dataclass(frozen=True, kw_only=True)
 class TwoViews(Centred, ABC):
@@ -126,6 +131,7 @@ class TwoViews(Centred, ABC):
         def build(agents: slice, collective: Collective) -> AgentProblem[Any]:
             first, second = self._both(source, agents, collective)
             source.units = first.units, second.units
+            source.column_names = [view.names for view in (first, second)]
             return self._made(first, second, placed(n_agents, agents, collective))
 
         def outline() -> Outline:

@@ -37,8 +37,12 @@ from .gevp import PooledGEVP
 
 
 class MAXVAR(PooledGEVP):
-    """f_i(x) = -1/2 tr(x^T C_i x) over {x : x^T D x = I}, C the covariance of several views and D
-    its blocks on the diagonal.
+    """Canonical correlations of several views of the samples of all agents.
+
+        f_i(x) = -1/2 tr(x^T C_i x) over x^T D x = I
+
+    C_i = (n/N) X_i^T X_i, with the N samples of all n agents. D has the covariances of the single
+    views, with their ridges, as its blocks on the diagonal.
 
     Parameters
     ----------
@@ -83,6 +87,7 @@ class MAXVAR(PooledGEVP):
     """
 
     _arrays = 1
+    columns = ((),)
 
     def __init__(
         self,

@@ -25,7 +25,9 @@ from decentorth.settings import Count
 
 
 class L1PCA(AbsoluteLosses):
-    """f_i(x) = -(1/m_i) ||A_i x||_1 over St(d, rank).
+    """Principal components by the l1 norm of the scores.
+
+        f_i(x) = -(1/m_i) ||A_i x||_1 over x^T x = I
 
     Parameters
     ----------
@@ -47,7 +49,7 @@ class L1PCA(AbsoluteLosses):
     True
     """
 
-    columns = ()
+    columns = ((),)
 
     def __init__(
         self, A: SparseOrArrays, rank: int, *, n_agents: int | None = None, first_agent: int = 0
