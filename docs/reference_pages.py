@@ -252,7 +252,7 @@ def formulas() -> dict[str, tuple[str, str]]:
     found = {}
     page = (DOCS / "api/problems.md").read_text(encoding="utf-8")
     for one, named, *both in re.findall(
-        r"^\| `(\w+)` \|(?: `(\w+)`)? \| \$(.*)\$ \| \$(.*)\$ \|$", page, re.M
+        r"^\| `(\w+)`(?:, `(\w+)`)? \| \$(.*)\$ over \$(.*)\$ \|$", page, re.M
     ):
         found[one] = tuple(both)
         if named:
@@ -260,16 +260,20 @@ def formulas() -> dict[str, tuple[str, str]]:
     return found
 
 
-def with_formula(name: str, lines: list[str]) -> None:
+def with_formula(name: str, obj: Any, lines: list[str]) -> None:
     """Put the display formula of a problem behind the first sentence of its docstring, in place of
-    the formula in plain letters."""
+    the formula in plain letters, and a link to ``from_sites``."""
     both = formulas().get(name.rpartition(".")[2])
     if both is None or "" not in lines:
         return
     start = end = lines.index("") + 1
     while lines[end].startswith(" "):
         end += 1
-    lines[start:end] = [".. math::", *indented([both[0], "", both[1]])]
+    both_lines = rf"\begin{{gathered}} {both[0]} \\ {both[1]} \end{{gathered}}"
+    sites = []
+    if hasattr(obj, "from_sites"):
+        sites = [f"For data that stay at sites take :py:meth:`from_sites <{name}.from_sites>`.", ""]
+    lines[start:end] = [".. math::", *indented([both_lines]), *sites]
 
 
 def fits(solvable: Any, one: Any) -> bool:
@@ -390,7 +394,7 @@ def expand(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[s
         end = lines.index("") if "" in lines else len(lines)
         lines[end:] = method(classes()[obj], obj, folder)
     elif what == "class" and name.startswith("decentorth.problems"):
-        with_formula(name, lines)
+        with_formula(name, obj, lines)
         lines += problem(name, obj, folder)
     elif obj in rules():
         lines += rule(rules()[obj], obj, folder)

@@ -468,9 +468,10 @@ class Loadable:
         ----------
         loader
             From an agent's number to its array, or to a tuple of its arrays.
-        center, scale
-            Subtract from each column its mean, and divide it by its standard deviation too, over
-            all agents' samples.
+        center
+            Subtract from each column its mean over all agents' samples.
+        scale
+            Also divide each column by its standard deviation over all agents' samples.
         missing
             ``"refuse"``, or ``"mean"`` for the mean of the column over all agents' samples in place
             of each NaN.
@@ -518,9 +519,10 @@ class Loadable:
         columns
             A `data.Columns` of the tables, whose columns are matched by name; by default all
             columns.
-        center, scale
-            Subtract from each column its mean, and divide it by its standard deviation too, over
-            the samples of all sites.
+        center
+            Subtract from each column its mean over the samples of all sites.
+        scale
+            Also divide each column by its standard deviation over the samples of all sites.
         missing
             ``"refuse"``, or ``"mean"`` for the mean of the column over the samples of all sites in
             place of each NaN.

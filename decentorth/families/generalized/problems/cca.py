@@ -64,10 +64,10 @@ answer not computed."""
 class CCA(AgentProblem[Any], Loadable):
     """Canonical correlations of two views of the samples of all agents.
 
-        f_i(X, Y) = -tr(X^T C12_i Y) over X^T (C11 + r1 I) X = I, Y^T (C22 + r2 I) Y = I
+        f_i(X, Y) = -(n/m) tr(X^T A_i^T B_i Y) over X^T (C11 + r1 I) X = Y^T (C22 + r2 I) Y = I
 
-    C12_i = (n/N) A_i^T B_i, with the N samples of all n agents. C11 and C22 are the covariances of
-    all samples of each view. A point is X above Y.
+    The n agents have m samples in all. C11 and C22 are the covariances of all samples of each view.
+    A point is X above Y.
 
     Parameters
     ----------

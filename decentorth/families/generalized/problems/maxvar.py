@@ -39,10 +39,9 @@ from .gevp import PooledGEVP
 class MAXVAR(PooledGEVP):
     """Canonical correlations of several views of the samples of all agents.
 
-        f_i(x) = -1/2 tr(x^T C_i x) over x^T D x = I
+        f_i(x) = -n/(2m) tr(x^T X_i^T X_i x) over x^T diag(C1 + r1 I, C2 + r2 I, ...) x = I
 
-    C_i = (n/N) X_i^T X_i, with the N samples of all n agents. D has the covariances of the single
-    views, with their ridges, as its blocks on the diagonal.
+    The n agents have m samples in all. C1, C2, ... are the covariances of all samples of each view.
 
     Parameters
     ----------
