@@ -208,6 +208,16 @@ def test_a_run_goes_on_without_a_seam(stop: int, tmp_path: Path) -> None:
     )
 
 
+def test_a_step_that_was_cut_below_its_first_one_goes_on(tmp_path: Path) -> None:
+    """The exponents of its step are negative."""
+    method = DRFGT(step_size="growing:initial=100")
+    whole = run(None, 400, method, record_every=20)
+    assert whole.state.progress.exponent < 0
+    assert whole.state.progress.good_exponent < 0
+    run(tmp_path, 360, method, record_every=20)
+    assert bits(run(None, 400, method, record_every=20, resume=tmp_path)) == bits(whole)
+
+
 def test_a_run_that_was_cut_off_has_the_rows_of_its_schedule(tmp_path: Path) -> None:
     whole = run(tmp_path, 300, checkpoints=Checkpoints(tmp_path, every=80))
     for path in kept(tmp_path):

@@ -187,11 +187,17 @@ def _facts(manifest: files.Manifest) -> Resumed:
             _agreement(facts["agreement"]),
             tuple((int(k), (*map(int, ranks),), (*map(int, agents),)) for k, ranks, agents in lost),
         )
-        whole = {name: value for name, value in numbers.items() if type(value) is int}
-        tally = dict(zip(("rounds", "messages", "bytes"), saved.counts, strict=True))
-        for name, count in ({"state.k": None} | whole | tally).items():
+        counts = {
+            "state.k": numbers.get("state.k"),
+            "state.gradients": numbers.get("state.gradients", 0),
+            **dict(zip(("rounds", "messages", "bytes"), saved.counts, strict=True)),
+        }
+        for name, count in counts.items():
             if not files.counted(count):
                 raise ValueError(f"{name} is {_brief(count)}")
+        for name, number in numbers.items():
+            if type(number) is int and not -(2**63) <= number < 2**63:
+                raise ValueError(f"{name} is {_brief(number)}")
         if not all(0.0 <= spent < math.inf for spent in saved.seconds.values()):
             raise ValueError(f"the seconds are {_brief(saved.seconds)}")
     files.check_sizes(manifest)
