@@ -23,6 +23,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import plain_formulas
+
 import topologies as tp
 from decentorth import protocols
 from decentorth.api.capabilities import check_capabilities
@@ -96,14 +98,19 @@ def escaped(line: str) -> str:
 
 
 def prose(text: str) -> list[str]:
-    """The lines of a module's docstring: paragraphs as text, indented formulas as they are."""
+    """The lines of a module's docstring: paragraphs as text, indented formulas as mathematics, and
+    indented names of the symbols in the code as they are."""
     lines = []
     for paragraph in text.split("\n\n"):
         items = paragraph.startswith("- ")
-        for formula, rows in groupby(paragraph.splitlines(), lambda row: row.startswith(" ")):
+        for formula, group in groupby(paragraph.splitlines(), lambda row: row.startswith(" ")):
+            rows = list(group)
             if items:
                 lines += map(escaped, rows)
             elif formula:
+                if latex := plain_formulas.formulas(rows):
+                    lines += ["", ".. math::", *indented([latex])]
+                    continue
                 narrow = [re.sub(r" {4,}(\(\d+\))$", r"    \1", row) for row in rows]
                 code = textwrap.dedent("\n".join(narrow)).splitlines()
                 lines += ["", ".. code-block:: text", *indented(code)]
