@@ -91,7 +91,8 @@ def fitting(run: Any) -> list[str]:
     one agent, or by sums, and some of gossip."""
     given = run.arguments
     adds = run.network.steady and given.on_rank_loss == "abort" and given.channel is None
-    kinds = [True] * (run.single or adds) + [False] * (run.network.n_agents > 1)
+    gossip = run.network.n_agents > 1 and not run.secure
+    kinds = [True] * (run.single or adds) + [False] * gossip
     rows = [islice(candidates(run.problem, run.network, kind), NAMED[kind]) for kind in kinds]
     return [row.name for fits in rows for row, _ in fits]
 

@@ -235,7 +235,9 @@ class Form(ABC, Generic[C]):
         own = {name: setting for group in groups.values() for name, setting in group.items()}
         method = own["algorithm"]
         words = self.own["algorithm"].help
-        own["algorithm"] = method._replace(help=f"{words} decentorth list algorithms has them.")
+        own["algorithm"] = method._replace(
+            help=f"{words} decentorth list algorithms shows the first choices."
+        )
         shown = {
             heading: {name: own[name] for name in names} for heading, names in self.first.items()
         }

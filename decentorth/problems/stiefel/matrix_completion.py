@@ -73,7 +73,11 @@ def least_squares(mask: Array, a: Array, x: Array, ridge: float) -> Array:
 
 
 class MatrixCompletion(AgentProblem[Stiefel], Loadable):
-    """f_i(x) = 1/2 sum_j min_v (||P_Omega_j (x v - a_j)||^2 + ridge ||v||^2) over St(d, rank).
+    """Completion of a matrix of low rank, whose columns the agents share out.
+
+        f_i(x) = 1/2 sum_j min_v (||P_j (x v - a_j)||^2 + ridge ||v||^2) over x^T x = I
+
+    The sum is over the agent's columns a_j. P_j keeps the observed entries of a_j.
 
     Parameters
     ----------
