@@ -14,7 +14,7 @@ import numpy as np
 
 from decentorth.data.optional import needing
 from decentorth.data.tables import Block, Table
-from decentorth.data.text import MARKS, MISSING, TextStart
+from decentorth.data.text_head import MARKS, MISSING, TextStart
 from decentorth.protocols import Array, Index
 from topologies.line.matrix_files import reading, require_unpacked
 from topologies.line.words import is_number

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from decentorth.data.arrays import ArrayReader, Content
+from decentorth.data.array_files import ArrayReader, Content
 from decentorth.data.files import MatrixFile, extension
 from decentorth.data.labels import Labels
 from decentorth.data.optional import needing

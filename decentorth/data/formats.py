@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from decentorth.data.arrays import Content
+from decentorth.data.array_files import Content
 from decentorth.data.optional import needing
 from topologies.line.matrix_files import (
     is_sparse,

@@ -22,7 +22,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib.format import MAGIC_PREFIX
 
-from decentorth.data.arrays import ArrayReader, Content
+from decentorth.data.array_files import ArrayReader, Content
 from decentorth.data.formats import chosen
 from topologies.line.matrix_files import EXPANSION, Header, checked, load_sparse, reading
 from topologies.line.memory import SMALL, require

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from decentorth.data.arrays import Extent
+from decentorth.data.array_files import Extent
 from decentorth.data.bundled import BUNDLED
 from decentorth.data.files import MatrixFile, extension
 from decentorth.data.frames import Frame, frame_rows

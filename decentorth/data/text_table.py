@@ -24,7 +24,7 @@ import numpy as np
 from decentorth.data.arrow import arrow_block, has_arrow
 from decentorth.data.labels import Labels, as_labels
 from decentorth.data.tables import Block, Table, text_labels
-from decentorth.data.text import MISSING, TextStart, delimiter_of, number_in, open_text, shown
+from decentorth.data.text_head import MISSING, TextStart, delimiter_of, number_in, open_text, shown
 from decentorth.protocols import Index
 from topologies.line.words import is_number
 

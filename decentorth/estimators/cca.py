@@ -36,7 +36,7 @@ from ..problems.common.checks import matrices, same_columns, same_names
 from ..problems.common.division import placed
 from ..problems.common.pooled import HERE, Units
 from ..protocols import Array, Collective
-from .base import AgentEstimator, Directions, Entries, by_features, check_components, signs
+from .estimator import AgentEstimator, Directions, Entries, by_features, check_components, signs
 from .pairs import Pairs, Products, SplitPairs, products_of, products_of_features, row_space
 from .streams import RootCovariance, RunningCovariance
 

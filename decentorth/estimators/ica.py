@@ -34,8 +34,8 @@ from ..families.generalized.problems.ica import kinds, moments, switching
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
 from ..protocols import Array, Collective
-from .base import Directions, check_components, signs
 from .components import ComponentEstimator
+from .estimator import Directions, check_components, signs
 from .streams import RunningCovariance
 
 PIECE = 10

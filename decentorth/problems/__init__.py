@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ..families.nonsmooth.problems import *  # noqa: F403
     from ..sets import Stiefel as Stiefel
     from .autodiff import ModuleProblem as ModuleProblem
-    from .autodiff import from_function as from_function
     from .autodiff import from_module as from_module
+    from .autodiff.objective import from_function as from_function
     from .base import AgentProblem as AgentProblem
     from .base import Deferred as Deferred
     from .common.gradient_check import GradientCheck as GradientCheck

@@ -19,7 +19,7 @@ from ..protocols import Array
 from ..running.checkpoint import limited
 from ..running.checkpoint.files import Json
 from ..running.history import COUNTS, Column
-from .files import FINAL, HISTORY, SUMMARY
+from .run_files import FINAL, HISTORY, SUMMARY
 
 log = logging.getLogger(__name__)
 _HISTORY, _SUMMARY = 1 << 30, 1 << 26

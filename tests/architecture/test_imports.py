@@ -111,14 +111,16 @@ LAYERS = {
     "recorders": Layer(("decentorth.lab.recorders",), "protocols", "tensorboardX mlflow pyarrow"),
     "records": Layer(
         ("decentorth.records",),
-        "process protocols settings display version text files memory topologies numerics running",
+        "process protocols settings display version text files memory topologies numerics running "
+        "figures",
         "numpy networkx matplotlib rich threadpoolctl IPython",
     ),
+    "figures": Layer(("decentorth.figures",), "lazy text topologies running", "numpy matplotlib"),
     "registry": Layer(("decentorth.registry",), "lazy settings text algorithms problems", ""),
     "api": Layer(
         ("decentorth.api",),
         "lazy process protocols settings display text memory registry numerics problems "
-        "algorithms network running topologies records",
+        "algorithms network running topologies records figures",
         "numpy matplotlib pandas xarray",
     ),
     "estimators": Layer(
@@ -139,14 +141,15 @@ LAYERS = {
     ),
     "compare": Layer(
         ("decentorth.lab.compare",),
-        "lazy version settings text api registry records running network numerics topologies "
+        "lazy version settings text api registry records figures running network numerics topologies "
         "protocols process",
         "numpy rich matplotlib joblib threadpoolctl",
     ),
     "commands": Layer(
         ("decentorth.commands", "decentorth.run", "decentorth.__main__"),
         "authoring version settings display text files memory process protocols numerics "
-        "topologies data problems algorithms sets network sites running records registry api",
+        "topologies data problems algorithms sets network sites running records figures registry "
+        "api",
         "numpy scipy networkx yaml rich matplotlib pandas threadpoolctl cryptography",
     ),
     "laboratory": Layer(
@@ -154,14 +157,15 @@ LAYERS = {
             "decentorth.lab",
             "decentorth.lab.compare.command",
             "decentorth.lab.theory.command",
-            "decentorth.lab.theory.report",
+            "decentorth.lab.theory.constants_report",
         ),
         "version settings display text files memory process protocols numerics topologies data "
-        "problems algorithms sets network running records registry api commands compare theory",
+        "problems algorithms sets network running records figures registry api commands compare "
+        "theory",
         "numpy scipy networkx yaml rich matplotlib pandas threadpoolctl",
     ),
     "authoring": Layer(
-        ("decentorth.authoring",), "lazy protocols settings algorithms problems", ""
+        ("decentorth.authoring",), "lazy protocols settings numerics algorithms problems", ""
     ),
     "top": Layer(
         ("decentorth",),

@@ -30,7 +30,7 @@ from decentorth.commands.line.flags import InputError
 from decentorth.commands.run.command import main
 from decentorth.network.collective import AgentCollective
 from decentorth.protocols import Array, Row
-from decentorth.records.files import (
+from decentorth.records.run_files import (
     FINAL,
     HISTORY,
     SUMMARY,

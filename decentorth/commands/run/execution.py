@@ -20,14 +20,14 @@ from ... import stopping
 from ...api import Options, Result, Run, set_up
 from ...api.losses import Loss, LostError
 from ...api.sizes import check_data
+from ...figures.canvas import check_matplotlib
 from ...network import Communicator, even_bounds
 from ...problems import Deferred, Spread
 from ...process.abort import patience
 from ...process.printing import FAULT, complain, say
 from ...protocols import Declared, Metric
-from ...records.figures import check_matplotlib
-from ...records.files import refuse_existing, refuse_foreign
-from ...records.progress import SettingUp, Steps
+from ...records.progress_bar import SettingUp, Steps
+from ...records.run_files import refuse_existing, refuse_foreign
 from ...records.saved_runs import read_start
 from ...running.checkpoint import (
     ENDINGS,

@@ -11,7 +11,7 @@ from ...api import Result
 from ...api.sent import Sent
 from ...display import size
 from ...network import Network
-from ...records.environment import environment
+from ...records.machine import environment
 from ...running.local_stopping import Agreement
 from ...running.metrics import error_name
 from ..line.config import Configuration

@@ -13,15 +13,15 @@ import numpy as np
 
 from topologies.line.flags import InputError
 
-from ...records.figures import save as save_figure
-from ...records.files import csv_text, replacing
+from ...figures.canvas import save as save_figure
+from ...records.run_files import csv_text, replacing
 from ...running.checkpoint import limited
 from ...settings import settings, values
+from .comparison_figures import curves, figure
+from .comparison_rules import Rules
+from .comparison_tables import table
 from .counts import CountedRuns
-from .figures import curves, figure
 from .model import NetworkModel
-from .rules import Rules
-from .tables import table
 from .trials import DAMAGED, LARGEST, Trace
 from .tuning import Candidate, Entry
 

@@ -19,18 +19,19 @@ from ...commands.line.flags import load
 from ...commands.line.form import config_bytes
 from ...commands.line.settings import ROWS, RunSettings
 from ...commands.line.shell import of_function
-from ...records.agents import AgentQuantity
-from ...records.figures import PANELS, Against, Scale, Width, check_known, plot_histories, save
-from ...records.files import COMPARISON, CONFIG, FIGURE
+from ...figures.canvas import Scale, check_known, save
+from ...figures.histories import PANELS, Against, Width, plot_histories
+from ...records.agent_graphs import AgentQuantity
+from ...records.run_files import COMPARISON, CONFIG, FIGURE
 from ...records.saved_runs import read_history
 from ...running.history import Columns
 from ...settings import Values, settings
 from ..compare.comparison import load as load_comparison
-from ..compare.figures import Band
+from ..compare.comparison_figures import Band
 from ..compare.saved import DATA
 from ..compare.saved import FIGURE as COMPARED
-from .agents import plot_agents
 from .report import write_report
+from .saved_graph import plot_agents
 
 __all__ = ["PANELS", "draw", "figure", "labels_of", "main", "plot_histories", "read_configuration"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from topologies.line.flags import InputError
 from topologies.line.matrix_files import refuse_other
 
-from ...records.files import replacing
+from ...records.run_files import replacing
 from .player import HASH, SCRIPT
 from .player import STYLE as PLAYER_STYLE
 

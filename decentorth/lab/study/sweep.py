@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from topologies.line.flags import InputError
 from topologies.line.later import pandas as pd
 
-from ...records.files import replacing
+from ...records.run_files import replacing
 from ..compare.workers import results
 
 if TYPE_CHECKING:

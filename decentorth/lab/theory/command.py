@@ -71,7 +71,7 @@ def _print(words: Sequence[str]) -> int:
     asked, rest = take(TheorySettings, [word for word in words if word not in HELP])
     if HELP & set(words):
         return show_help(TheoryForm, rest)
-    from .report import report
+    from .constants_report import report
 
     for line in report(read_configuration(TheoryForm, rest, SerialCommunicator()), asked.measure):
         say(line)

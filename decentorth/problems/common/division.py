@@ -19,7 +19,7 @@ from .pooled import rows as number_of_rows
 
 if TYPE_CHECKING:
     from ...data import Columns
-    from ...data.arrays import Extent
+    from ...data.array_files import Extent
     from ...data.sites import Sites
 
 SampleFile = Annotated[

@@ -14,7 +14,7 @@ import pytest
 
 from decentorth.compare import Rules, compare, load
 from decentorth.lab.compare.comparison import Comparison
-from decentorth.lab.compare.figures import curves
+from decentorth.lab.compare.comparison_figures import curves
 from decentorth.lab.compare.saved import DATA
 from decentorth.problems import PCA
 from topologies.line.flags import InputError

@@ -37,7 +37,9 @@ def limited(size: int, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_limit_of_the_address_space_counts() -> None:
-    job = limited(1 << 30, "-c", "from topologies.line import memory; memory.require(2e9, 'the data')")
+    job = limited(
+        1 << 30, "-c", "from topologies.line import memory; memory.require(2e9, 'the data')"
+    )
     assert "MemoryError: the data would take 2 GB, and " in job.stderr
     job = limited(16 << 30, "-m", "decentorth", "graph", "ring:100000000")
     assert job.returncode == 2

@@ -12,12 +12,12 @@ import numpy as np
 
 from topologies.line.flags import InputError
 
+from ...figures import canvas, histories
 from ...protocols import Array
-from ...records import figures as records
 from ...running.history import COUNTS
 from .counts import CountedRuns
+from .notes import title
 from .tuning import Entry
-from .words import title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +28,7 @@ Band = Literal["range", "quartiles", "none"]
 Log = Literal["xy", "x", "y", "none"]
 BANDS: dict[Band, list[float]] = {"range": [0, 1], "quartiles": [0.25, 0.75], "none": [0, 1]}
 """The quantiles between which a band lies."""
-SCALES: tuple[records.Scale, records.Scale] = ("linear", "log")
+SCALES: tuple[canvas.Scale, canvas.Scale] = ("linear", "log")
 HEIGHT = 2.1
 
 
@@ -104,13 +104,13 @@ def curves(comparison: CountedRuns) -> Iterator[dict[str, Any]]:
             yield {"algorithm": entry.label, "step": entry.step, **blank, **cells}
 
 
-@records.style()
+@canvas.style()
 def figure(
     comparison: CountedRuns,
     *,
     x: str | Sequence[str] = (),
     metrics: Sequence[str] = (),
-    width: records.Width = "page",
+    width: histories.Width = "page",
     band: Band = "range",
     log: Log = "xy",
     order: Sequence[str] = (),
@@ -156,7 +156,7 @@ def figure(
         modelled = [name for name in comparison.quantities if " on " in name]
         columns = ["iterations", "rounds", "bytes", *modelled[:1]]
     metrics = metrics or (comparison.rules.metric,)
-    records.check_metrics(
+    histories.check_metrics(
         metrics, {name for one in comparison.entries for name in one.traces[0].history}
     )
     entries = {one.label: one for one in comparison.entries}
@@ -166,9 +166,9 @@ def figure(
             name: f"{name}, step {one.step}".removesuffix(", step none")
             for name, one in entries.items()
         }
-    records.check_known("unknown count", columns, comparison.quantities)
-    records.check_known("unknown band", [band], BANDS)
-    records.check_known("unknown method", [*order, *(labels or {}), *(colors or {})], names)
+    canvas.check_known("unknown count", columns, comparison.quantities)
+    canvas.check_known("unknown band", [band], BANDS)
+    canvas.check_known("unknown method", [*order, *(labels or {}), *(colors or {})], names)
     names |= labels or {}
     drawn = [entries[name] for name in order or entries]
     across = 1
@@ -176,8 +176,8 @@ def figure(
         across = len(columns) if len(columns) > 1 else len(metrics)
     sharing = "row" if across == len(columns) else "none"
     pairs = list(product(metrics, columns))
-    size = records.WIDTHS[width]
-    looks = [records.look(place) for place in range(len(drawn))]
+    size = histories.WIDTHS[width]
+    looks = [canvas.look(place) for place in range(len(drawn))]
     for one, look in zip(drawn, looks, strict=True):
         look["color"] = (colors or {}).get(one.label, look["color"])
     if ax is not None:
@@ -189,12 +189,12 @@ def figure(
     rows = len(pairs) // across
     per_row = max(1, min(4, size.letters // (8 + max(len(names[one.label]) for one in drawn))))
     height = 0.5 + rows * HEIGHT + 0.17 * math.ceil(len(drawn) / per_row)
-    made, grid = records.panels(rows, across, (size.inches, height), sharey=sharing)
+    made, grid = canvas.panels(rows, across, (size.inches, height), sharey=sharing)
     axes = [panel for row in grid for panel in row]
     for place, (panel, pair) in enumerate(zip(axes, pairs, strict=True)):
         _panel(panel, comparison, drawn, looks, pair, log, band)
         if sharing == "none" or place % across == 0:
-            panel.set_ylabel(records.label(pair[0]), fontsize=8)
+            panel.set_ylabel(histories.label(pair[0]), fontsize=8)
         panel.set_xlabel(_count_label(pair[1]), fontsize=8)
     if width == "page":
         made.suptitle(title(comparison), fontsize=9)
@@ -207,7 +207,7 @@ def _on_axes(
     ax: Axes,
     comparison: CountedRuns,
     drawn: Entries,
-    looks: Sequence[records.Look],
+    looks: Sequence[canvas.Look],
     names: Mapping[str, str],
     shown: Shown,
     log: Log,
@@ -216,7 +216,7 @@ def _on_axes(
     """Draw a metric against a count on axes that were given, with a legend; returns their
     figure."""
     _panel(ax, comparison, drawn, looks, shown, log, band)
-    ax.set_ylabel(records.label(shown[0]))
+    ax.set_ylabel(histories.label(shown[0]))
     ax.set_xlabel(_count_label(shown[1]))
     _name_curves(ax, drawn, looks, names)
     ax.legend()
@@ -225,11 +225,11 @@ def _on_axes(
 
 def _count_label(name: str) -> str:
     """The label of an axis of counts."""
-    return records.label(name).replace("seconds on", "modelled seconds on")
+    return histories.label(name).replace("seconds on", "modelled seconds on")
 
 
 def _name_curves(
-    axes: Axes, drawn: Entries, looks: Sequence[records.Look], names: Mapping[str, str]
+    axes: Axes, drawn: Entries, looks: Sequence[canvas.Look], names: Mapping[str, str]
 ) -> None:
     """Add the entries of the legend."""
     for one, look in zip(drawn, looks, strict=True):
@@ -240,7 +240,7 @@ def _panel(
     panel: Axes,
     comparison: CountedRuns,
     entries: Entries,
-    looks: Sequence[records.Look],
+    looks: Sequence[canvas.Look],
     shown: Shown,
     log: Log,
     band: Band,
@@ -252,7 +252,7 @@ def _panel(
     if metric == "objective":  # of any sign
         least = -math.inf
         vertical = False
-    records.scales(panel, SCALES["x" in log], SCALES[vertical])
+    canvas.scales(panel, SCALES["x" in log], SCALES[vertical])
     ranges: list[tuple[Curve, object]] = []
     for entry, mine in zip(entries, looks, strict=True):
         if metric in entry.traces[0].history:
@@ -262,14 +262,14 @@ def _panel(
             ranges.append((kept, mine["color"]))
             panel.plot(kept.x, kept.median, gid="median", **mine)
     if not any(kept.x.size for kept, _ in ranges):
-        records.say_empty(panel)
+        canvas.say_empty(panel)
     elif "x" in log:
-        panel.set_xlim(records.whole_decades(*panel.get_xlim()))
+        panel.set_xlim(canvas.whole_decades(*panel.get_xlim()))
     else:
         panel.ticklabel_format(axis="x", scilimits=(-2, 4))
     limits = panel.get_ylim()  # those of the medians
     if vertical:
-        limits = records.whole_decades(*limits)
+        limits = canvas.whole_decades(*limits)
     for kept, colour in ranges:
         low = np.maximum(kept.low, least + 1e-300)
         if band != "none":

@@ -9,11 +9,11 @@ from html import escape
 from textwrap import fill
 from typing import Literal, NamedTuple
 
-from ...records.figures import check_known
-from ...records.files import csv_text
+from ...figures.canvas import check_known
+from ...records.run_files import csv_text
 from .counts import CountedRuns, Line
+from .notes import notes, title
 from .tuning import span
-from .words import notes, title
 
 Form = Literal["text", "markdown", "latex", "csv", "html"]
 UNITS = {"bytes": ("megabytes", 1e-6), "seconds": ("seconds here", 1.0)}

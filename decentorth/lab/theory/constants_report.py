@@ -19,7 +19,7 @@ from ...network.collective import AgentCollective
 from ...network.transport.communicator import SerialCommunicator
 from ...numerics.threads import one_thread
 from ...problems import Deferred
-from ...records.progress import SettingUp
+from ...records.progress_bar import SettingUp
 from .constants import Constants, check_problem, constants
 from .meanings import MEANINGS
 from .measured import Measured, measure

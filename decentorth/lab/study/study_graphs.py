@@ -5,7 +5,7 @@ from __future__ import annotations
 import topologies as tp
 from topologies.canonical import Weights
 
-from ...records.figures import Look, look
+from ...figures.canvas import Look, look
 from .sweep import Trial
 
 FAMILIES = (

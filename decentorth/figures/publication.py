@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .figures import look, save
+from .canvas import look, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from .comparison_rules import Rules
 from .counts import CountedRuns
-from .rules import Rules
 from .trials import Trace
 from .tuning import Entry, at_edge, merit, own_step, span
 

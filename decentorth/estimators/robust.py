@@ -31,8 +31,8 @@ from ..numerics.threads import one_thread
 from ..problems.common import pooled
 from ..protocols import Array, Collective, Metric, Observed, Row, Stop
 from ..stopping import Rule
-from .base import Directions, check_components
 from .components import ComponentEstimator
+from .estimator import Directions, check_components
 
 
 class StepShare:

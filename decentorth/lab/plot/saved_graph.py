@@ -12,8 +12,8 @@ from ...commands.line import wiring
 from ...commands.line.flags import read_value
 from ...commands.line.settings import NETWORK, CaseSettings
 from ...data.sites import site_files, site_names
-from ...records.agents import AgentQuantity, draw_agents, weights_graph
-from ...records.figures import style
+from ...figures.canvas import style
+from ...records.agent_graphs import AgentQuantity, draw_agents, weights_graph
 from ...records.saved_runs import final_points
 from ...settings import settings
 

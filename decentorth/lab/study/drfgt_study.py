@@ -26,15 +26,15 @@ import topologies as tp
 from ...algorithms import DRFGT
 from ...algorithms.common.fields import blockwise, landing
 from ...api import Run, set_up
+from ...figures.canvas import Look, logarithmic, panels, style
+from ...figures.publication import legend_below
 from ...numerics.ordered_sums import norms, sums
 from ...problems import PCA, FunctionProblem, Procrustes
 from ...protocols import Array, Observed
-from ...records.figures import Look, logarithmic, panels, style
-from ...records.publication import legend_below
 from ...sets import Euclidean
 from ..theory import constants, ergodic_bounds, local_rate, solution
 from ..theory.merit import merit_at
-from .families import FAMILIES, RULES, look_of, mixing_matrix
+from .study_graphs import FAMILIES, RULES, look_of, mixing_matrix
 from .sweep import Row, Study, Trial, grid, table
 
 if TYPE_CHECKING:

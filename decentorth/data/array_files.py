@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from decentorth.data.checks import LEAVE_OUT
 from decentorth.data.labels import Labels, as_labels
+from decentorth.data.row_checks import LEAVE_OUT
 from decentorth.protocols import Array, Index
 from topologies.line.matrix_files import Header, Stored, checked, matrix_header, require_matrix
 from topologies.line.memory import require

@@ -11,9 +11,9 @@ import numpy as np
 import topologies
 from topologies.line.flags import InputError
 
+from ..figures.canvas import panels, style
 from ..numerics.ordered_sums import norms
 from ..protocols import Array
-from .figures import panels, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
