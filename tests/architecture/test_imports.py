@@ -405,7 +405,7 @@ BY_NAME = {
     "decentorth.commands.completion",
     "decentorth.families.j_orthogonal.kernels",
     "decentorth.numerics.kernels",
-    "decentorth.process.leaving",
+    "decentorth.process.process_ends",
     "decentorth.lab.recorders",
     "decentorth.commands.run.output",
     "topologies",

@@ -31,10 +31,10 @@ from ...network.transport.nats_carrier import NatsCarrier
 from ...network.transport.sealed import SiteError, SiteIdentity, SiteLostError, fingerprint
 from ...process.printing import complain, say
 from ...protocols import Declared
-from ...running.checkpoint import FOLDER, kept
+from ...running.checkpoint.checkpoint_files import FOLDER, kept
 from ...running.history import schedule
 from ..line.config import Command, Configuration
-from ..line.settings import Joining
+from ..line.run_settings import Joining
 from ..line.shell import framed
 from ..run.execution import run
 from .folders import GRAPH, SITE
