@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from topologies.directed.spectra import *
     from topologies.directed.weights import *
     from topologies.drawing import *
-    from topologies.graphs.families import *
+    from topologies.graphs.graph_families import *
     from topologies.graphs.random import *
     from topologies.graphs.real import *
     from topologies.measures import *
     from topologies.names import *
     from topologies.sequences.flooding import *
-    from topologies.sequences.names import *
+    from topologies.sequences.sequence_names import *
     from topologies.sequences.sequences import *
     from topologies.spectra.eigenvalues import *
     from topologies.spectra.tracking_rate import *
-    from topologies.weights.checks import *
     from topologies.weights.fastest import *
-    from topologies.weights.leaving import *
     from topologies.weights.rules import *
     from topologies.weights.sinkhorn import *
     from topologies.weights.tracking_optimal import *
+    from topologies.weights.weight_checks import *
+    from topologies.weights.without_agents import *
 
 _PUBLIC = {
     "canonical": "canonical_weights",

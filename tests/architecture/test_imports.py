@@ -386,7 +386,7 @@ def test_only_arrays_transport_and_training_know_torch() -> None:
             True,
         ),
         ("topologies.new", "from decentorth.protocols import Array", True),
-        ("topologies.new", "from topologies.weights.checks import check_graph", False),
+        ("topologies.new", "from topologies.weights.weight_checks import check_graph", False),
         ("decentorth.running.loop", "from .. import stopping", False),
     ],
 )
