@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from topologies.directed.spectra import *
     from topologies.directed.weights import *
     from topologies.drawing import *
-    from topologies.graphs.families import *
+    from topologies.graphs.graph_families import *
     from topologies.graphs.random import *
     from topologies.graphs.real import *
     from topologies.measures import *
     from topologies.names import *
     from topologies.sequences.flooding import *
     from topologies.sequences.joint import *
-    from topologies.sequences.names import *
+    from topologies.sequences.sequence_names import *
     from topologies.sequences.sequences import *
     from topologies.spectra.eigenvalues import *
     from topologies.spectra.tracking_rate import *
-    from topologies.weights.checks import *
     from topologies.weights.fastest import *
-    from topologies.weights.leaving import *
     from topologies.weights.rules import *
     from topologies.weights.sinkhorn import *
     from topologies.weights.tracking_optimal import *
+    from topologies.weights.weight_checks import *
+    from topologies.weights.without_agents import *
 
 _PUBLIC = {
     "canonical": "canonical_weights",
@@ -56,7 +56,7 @@ _PUBLIC = {
     "graphs.random": "barabasi_albert erdos_renyi random_geometric random_regular watts_strogatz",
     "weights.sinkhorn": "sinkhorn_weights",
     "sequences.joint": "JointSpectrum joint_spectrum",
-    "sequences.names": "agents_from_name is_sequence_name sequence_from_name",
+    "sequences.sequence_names": "agents_from_name is_sequence_name sequence_from_name",
     "sequences.sequences": "LinkFailures OnePeerExponential PeriodicSequence RandomGossip RandomMatching WeightSequence "
     "joint_contraction",
     "names": "adjacency_from_name available digraph_from_name graph_from_name is_digraph_name",

@@ -23,7 +23,7 @@ from decentorth import registry
 from decentorth.algorithms.common.schedules import Constant, Diminishing, Horizon
 from decentorth.commands.line import wiring
 from decentorth.commands.line.config import Command, Configuration
-from decentorth.commands.line.flags import InputError, load, read_value
+from decentorth.commands.line.config_files import InputError, load, read_value
 from decentorth.commands.line.form import config_bytes
 from decentorth.commands.line.help import help_of
 from decentorth.commands.line.shell import read_configuration

@@ -55,7 +55,7 @@ from decentorth.problems import (
     pencil,
 )
 from decentorth.protocols import Declared, Direction, Retraction
-from decentorth.running.checkpoint.states import mapped
+from decentorth.running.checkpoint.state_arrays import mapped
 from decentorth.sets import Euclidean, GeneralizedStiefel, Stiefel
 from decentorth.sets.retractions import named
 from decentorth.stopping import LocalMaximum

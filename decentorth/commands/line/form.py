@@ -19,11 +19,11 @@ from topologies.line.flags import InputError, Parser, refuse, spelled, unknown
 from topologies.line.later import yaml
 
 from ... import registry
-from ...running.checkpoint import limited
+from ...running.checkpoint.checkpoint_files import limited
 from ...settings import Setting, Settings, Values, settings, values, without_effect
 from . import wiring
-from .flags import CONFIG_BYTES, load, named_file, read_value
-from .settings import ACTS, NETWORK, RESUMABLE, SECTIONS, CaseSettings, RunSettings
+from .config_files import CONFIG_BYTES, load, named_file, read_value
+from .run_settings import ACTS, NETWORK, RESUMABLE, SECTIONS, CaseSettings, RunSettings
 
 Groups = Iterator[tuple[str, Values]]
 """Headings with settings."""

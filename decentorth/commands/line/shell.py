@@ -22,8 +22,8 @@ from ..._version import __version__
 from ...network.transport.communicator import Communicator, connect
 from ...process import environment as _mpienv
 from ...process.abort import abort
-from ...process.withheld import withheld
-from .flags import with_flags
+from ...process.withholding import withheld
+from .config_files import with_flags
 from .form import Form, Saved, config_bytes, early_flag
 from .help import help_of
 

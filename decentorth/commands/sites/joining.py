@@ -29,9 +29,9 @@ from ...network import AlongEdges
 from ...network.transport.nats_carrier import NatsCarrier
 from ...network.transport.sealed import SiteError, SiteLostError, fingerprint
 from ...process.printing import complain, say
-from ...running.checkpoint import FOLDER, kept
+from ...running.checkpoint.checkpoint_files import FOLDER, kept
 from ..line.config import Command, Configuration
-from ..line.settings import Joining
+from ..line.run_settings import Joining
 from ..line.shell import framed
 from ..run.execution import run
 from .folders import GRAPH, Site

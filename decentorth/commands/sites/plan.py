@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..._version import __version__
 from ...api.capabilities import TWO_AGENTS
-from ...api.sent import sent
+from ...api.ledger_table import sent
 from ...data.files import extension
 from ...display import size
 from ...network import SerialCommunicator

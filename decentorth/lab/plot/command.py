@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from topologies.line.flags import InputError
 from topologies.line.text import specifications
 
-from ...commands.line.flags import load
+from ...commands.line.config_files import load
 from ...commands.line.form import config_bytes
-from ...commands.line.settings import ROWS, RunSettings
+from ...commands.line.run_settings import ROWS, RunSettings
 from ...commands.line.shell import of_function
 from ...figures.canvas import Scale, check_known, save
 from ...figures.histories import PANELS, Against, Width, plot_histories
