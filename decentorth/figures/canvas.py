@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 from topologies.line.words import suggestion
 
 if TYPE_CHECKING:

@@ -53,7 +53,7 @@ from ...running.options import Options
 from ...running.parts import Method, Parts
 from ...running.rank_loss_rewind import Rewind
 from ...stopping import as_rule
-from .. import automatic, capabilities, forms
+from .. import automatic, capabilities, forms, steps
 from ..arguments import AnySetup
 from ..losses import Loss
 from ..result import Result
@@ -191,7 +191,7 @@ class Run(Shown):
 
     def decide(self) -> None:
         """Choose, by the network's design, what the algorithm leaves to it."""
-        self.algorithm = Declared.of(self.arguments.method).resolved(self.network)
+        self.algorithm = steps.resolved(self.arguments.method, self.network)
         self.network.compiled = Declared.of(self.algorithm).kernel == "numba"
 
     def _check_method(self) -> None:
@@ -324,10 +324,8 @@ class Run(Shown):
 
     @property
     def method(self) -> Method:
-        """The method that runs: ``algorithm``, or `algorithms.Safe` around it where safe steps are
-        asked for."""
-        method: Method = Declared.of(self.algorithm).running()
-        return method
+        """The method that runs: ``algorithm``, or another one around it that changes its steps."""
+        return steps.running(self.algorithm)
 
     @property
     def parts(self) -> Parts:

@@ -14,7 +14,7 @@ import numpy as np
 from topologies.line.flags import InputError
 
 from ... import network as networks
-from ...api import Result, Run
+from ...api import Result, Run, steps
 from ...api.automatic import cautious, in_words
 from ...display import aligned, shape, size
 from ...figures.canvas import save
@@ -341,7 +341,7 @@ def opening(
         yield f"stopping    {agreement_in_words(agreement)}"
     method = run.algorithm
     if run.arguments.sizes is not None:  # without what real data would recommend
-        method = Declared.of(configuration.algorithm).resolved(network)
+        method = steps.resolved(configuration.algorithm, network)
     words = _listed(method)
     if configuration.published:
         words.append("the published experiment (paper 004), --config paper004")

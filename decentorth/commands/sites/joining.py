@@ -334,7 +334,7 @@ def _messages(configuration: Configuration, site: Site, rows: int) -> tuple[str,
         state = next(iterate(alone.stand_in(), configuration.algorithm, None))
     except (ValueError, TypeError, AttributeError, OSError):
         return " and ".join(sends), "", ""
-    sends = tuple(name for name in sends if name in state._fields)
+    sends = tuple(name for name in sends if hasattr(state, name))
     each = 8 * sum(getattr(state, name)[0].size for name in sends)
     # of a row: the points, up to three gradients, five scalars and a feasibility of each site
     row = 8 * (4 * state.x[0].size + 5 + len(site.names))

@@ -321,7 +321,7 @@ class SplitMetrics:
         constraint = (images.transpose(0, 2, 1) @ counted)[0] + gram
         rest = problem.adjoint(objective - counted @ values) - problem.ridge * x @ values
         apart = np.zeros(n)
-        if "tracker" in state._fields:
+        if hasattr(state, "tracker"):
             apart = sums((state.tracker[:, : len(image)] - images) ** 2)
         (squares,) = collective.sum(np.stack((sums(rest * rest), apart), axis=1))
         measures = (

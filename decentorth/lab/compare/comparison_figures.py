@@ -12,7 +12,7 @@ import numpy as np
 
 from topologies.line.flags import InputError
 
-from ...figures import drawing, histories
+from ...figures import canvas, histories
 from ...protocols import Array
 from ...running.history import COUNTS
 from .counts import CountedRuns
@@ -28,7 +28,7 @@ Band = Literal["range", "quartiles", "none"]
 Log = Literal["xy", "x", "y", "none"]
 BANDS: dict[Band, list[float]] = {"range": [0, 1], "quartiles": [0.25, 0.75], "none": [0, 1]}
 """The quantiles between which a band lies."""
-SCALES: tuple[drawing.Scale, drawing.Scale] = ("linear", "log")
+SCALES: tuple[canvas.Scale, canvas.Scale] = ("linear", "log")
 HEIGHT = 2.1
 
 
@@ -104,7 +104,7 @@ def curves(comparison: CountedRuns) -> Iterator[dict[str, Any]]:
             yield {"algorithm": entry.label, "step": entry.step, **blank, **cells}
 
 
-@drawing.style()
+@canvas.style()
 def figure(
     comparison: CountedRuns,
     *,
@@ -166,9 +166,9 @@ def figure(
             name: f"{name}, step {one.step}".removesuffix(", step none")
             for name, one in entries.items()
         }
-    drawing.check_known("unknown count", columns, comparison.quantities)
-    drawing.check_known("unknown band", [band], BANDS)
-    drawing.check_known("unknown method", [*order, *(labels or {}), *(colors or {})], names)
+    canvas.check_known("unknown count", columns, comparison.quantities)
+    canvas.check_known("unknown band", [band], BANDS)
+    canvas.check_known("unknown method", [*order, *(labels or {}), *(colors or {})], names)
     names |= labels or {}
     drawn = [entries[name] for name in order or entries]
     across = 1
@@ -177,7 +177,7 @@ def figure(
     sharing = "row" if across == len(columns) else "none"
     pairs = list(product(metrics, columns))
     size = histories.WIDTHS[width]
-    looks = [drawing.look(place) for place in range(len(drawn))]
+    looks = [canvas.look(place) for place in range(len(drawn))]
     for one, look in zip(drawn, looks, strict=True):
         look["color"] = (colors or {}).get(one.label, look["color"])
     if ax is not None:
@@ -189,7 +189,7 @@ def figure(
     rows = len(pairs) // across
     per_row = max(1, min(4, size.letters // (8 + max(len(names[one.label]) for one in drawn))))
     height = 0.5 + rows * HEIGHT + 0.17 * math.ceil(len(drawn) / per_row)
-    made, grid = drawing.panels(rows, across, (size.inches, height), sharey=sharing)
+    made, grid = canvas.panels(rows, across, (size.inches, height), sharey=sharing)
     axes = [panel for row in grid for panel in row]
     for place, (panel, pair) in enumerate(zip(axes, pairs, strict=True)):
         _panel(panel, comparison, drawn, looks, pair, log, band)
@@ -207,7 +207,7 @@ def _on_axes(
     ax: Axes,
     comparison: CountedRuns,
     drawn: Entries,
-    looks: Sequence[drawing.Look],
+    looks: Sequence[canvas.Look],
     names: Mapping[str, str],
     shown: Shown,
     log: Log,
@@ -229,7 +229,7 @@ def _count_label(name: str) -> str:
 
 
 def _name_curves(
-    axes: Axes, drawn: Entries, looks: Sequence[drawing.Look], names: Mapping[str, str]
+    axes: Axes, drawn: Entries, looks: Sequence[canvas.Look], names: Mapping[str, str]
 ) -> None:
     """Add the entries of the legend."""
     for one, look in zip(drawn, looks, strict=True):
@@ -240,7 +240,7 @@ def _panel(
     panel: Axes,
     comparison: CountedRuns,
     entries: Entries,
-    looks: Sequence[drawing.Look],
+    looks: Sequence[canvas.Look],
     shown: Shown,
     log: Log,
     band: Band,
@@ -252,7 +252,7 @@ def _panel(
     if metric == "objective":  # of any sign
         least = -math.inf
         vertical = False
-    drawing.scales(panel, SCALES["x" in log], SCALES[vertical])
+    canvas.scales(panel, SCALES["x" in log], SCALES[vertical])
     ranges: list[tuple[Curve, object]] = []
     for entry, mine in zip(entries, looks, strict=True):
         if metric in entry.traces[0].history:
@@ -262,14 +262,14 @@ def _panel(
             ranges.append((kept, mine["color"]))
             panel.plot(kept.x, kept.median, gid="median", **mine)
     if not any(kept.x.size for kept, _ in ranges):
-        drawing.say_empty(panel)
+        canvas.say_empty(panel)
     elif "x" in log:
-        panel.set_xlim(drawing.whole_decades(*panel.get_xlim()))
+        panel.set_xlim(canvas.whole_decades(*panel.get_xlim()))
     else:
         panel.ticklabel_format(axis="x", scilimits=(-2, 4))
     limits = panel.get_ylim()  # those of the medians
     if vertical:
-        limits = drawing.whole_decades(*limits)
+        limits = canvas.whole_decades(*limits)
     for kept, colour in ranges:
         low = np.maximum(kept.low, least + 1e-300)
         if band != "none":

@@ -19,10 +19,10 @@ from ...process.printing import say
 from ...records.progress_bar import trial_progress
 from ...settings import Count, Quiet, Seed, Settings, settings
 from ..compare.workers import processes
-from . import consensus, drfgt, spectral
+from . import consensus, drfgt_study, spectral
 from .sweep import Study, kept, named, sweep
 
-STUDIES = {study.name: study for study in (spectral.STUDY, consensus.STUDY, drfgt.STUDY)}
+STUDIES = {study.name: study for study in (spectral.STUDY, consensus.STUDY, drfgt_study.STUDY)}
 
 
 @dataclass(frozen=True)
