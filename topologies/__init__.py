@@ -41,20 +41,20 @@ _PUBLIC = {
     "directed.spectra": "DirectedSpectrum PushPullSpectrum directed_spectrum push_pull_spectrum",
     "directed.weights": "DirectedWeights check_column_stochastic check_digraph check_row_stochastic "
     "column_stochastic directed_weights perron_vector row_stochastic",
-    "weights.checks": "adjacency check_graph check_weights",
+    "weights.weight_checks": "adjacency check_graph check_weights",
     "drawing": "agent_positions draw_graph draw_spectrum",
     "weights.fastest": "FastestWeights fastest_weights fdla_weights fmmc_weights",
     "sequences.flooding": "flooding_rounds",
-    "graphs.families": "barbell binary_tree chordal_cycle circulant complete exponential grid hypercube lollipop "
+    "graphs.graph_families": "barbell binary_tree chordal_cycle circulant complete exponential grid hypercube lollipop "
     "margulis named_graph numbered path ring star torus",
-    "weights.leaving": "without_agents",
+    "weights.without_agents": "without_agents",
     "measures": "GraphMeasures algebraic_connectivity diameter graph_measures kemeny_constant "
     "mixing_time",
     "graphs.real": "davis_women florentine_families graph_from_file karate_club les_miserables",
     "weights.tracking_optimal": "TrackingWeights curvature_scenarios tracking_weights",
     "graphs.random": "barabasi_albert erdos_renyi random_geometric random_regular watts_strogatz",
     "weights.sinkhorn": "sinkhorn_weights",
-    "sequences.names": "agents_from_name is_sequence_name sequence_from_name",
+    "sequences.sequence_names": "agents_from_name is_sequence_name sequence_from_name",
     "sequences.sequences": "LinkFailures OnePeerExponential PeriodicSequence RandomGossip RandomMatching WeightSequence "
     "joint_contraction",
     "names": "adjacency_from_name available digraph_from_name graph_from_name is_digraph_name",
