@@ -51,6 +51,10 @@ RUNS = {
     "--problem procrustes --dimension 8 --rank 3 --rows 4": """
         * --algorithm * for drfgt destiny gradient_tracking drgta dprgt rfextra rextra dgd dprgd drsgd
         resumed-* --algorithm * --checkpoint-every 7 --iterations 18 then --iterations 30 for drfgt drgta rfextra rextra dgd drsgd
+        growing-* --algorithm * --iterations 300 --record-every 50 for drfgt destiny drgta dprgt rmtracking rfextra rextra
+        growing-orders-* --order * --iterations 300 --record-every 50 for adapt-then-combine combine-then-adapt
+        growing-given-* --algorithm * --step-size growing:initial=5 --iterations 400 --record-every 50 for drfgt destiny drgta rextra
+        growing-resumed-* --algorithm * --checkpoint-every 7 --iterations 180 then --iterations 300 for drfgt drgta rfextra
         lossy-* --algorithm * --channel loss:p=0.2 for drfgt destiny gradient_tracking drgta dprgt rfextra rextra dgd dprgd drsgd
         order-* --algorithm * --order adapt-then-combine --step-size 2e-3 --penalty 5 for drfgt destiny gradient_tracking
         order-combine-* --algorithm * --order combine-then-adapt for drfgt destiny gradient_tracking

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .algorithms.common.mixing import average as average
     from .algorithms.common.schedules import Auto as Auto
     from .algorithms.common.step_sizes import ConstantStepSize as ConstantStepSize
+    from .algorithms.common.step_sizes import GrowingStepSize as GrowingStepSize
     from .algorithms.common.step_sizes import StepSize as StepSize
     from .algorithms.common.step_sizes import advanced as advanced
     from .algorithms.decentralized.tracking import ManifoldTracking as ManifoldTracking

@@ -59,6 +59,8 @@ FIRST = (
     "sensors",
     "decentralized_cca",
     "wide_views",
+    "safe_steps",
+    "sensitivity",
     "knowledge",
     "outliers",
     "network",

@@ -478,7 +478,7 @@ def _offsets(result: Result, turn: Array) -> Array | None:
     methods."""
     state = result.state
     problem = result.problem
-    if "behind" not in state._fields:
+    if not hasattr(state, "behind"):
         return None
     found = state.tracker - state.field
     if problem.offsets is not None:

@@ -328,9 +328,11 @@ def write_final(
 
 
 def variables(problem: Any, x: Array) -> dict[str, Array]:
-    """x, and the problem's named variables that are only part of it."""
+    """x, and the problem's named variables that are only part of it; a part of the name x is
+    x_part."""
     parts = {name: array for name, array in problem.unpack(x).items() if array.shape != x.shape}
-    return {**parts, "x": x}
+    named = {{"x": "x_part"}.get(name, name): array for name, array in parts.items()}
+    return {**named, "x": x}
 
 
 def save(

@@ -146,12 +146,12 @@ ALLOWED = {
         "inner",
     ): "a method of a single agent",
     (
-        "decentorth/algorithms/centralized/line_search.py",
+        "decentorth/algorithms/centralized/search_points.py",
         "Vector.inner",
         "vdot",
     ): "a method of a single agent",
     (
-        "decentorth/algorithms/centralized/line_search.py",
+        "decentorth/algorithms/centralized/search_points.py",
         "begun",
         "inner",
     ): "a method of a single agent",

@@ -534,7 +534,8 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "other shape": array("state.x", "<f8", 5, 3, 12),
     "a path for a name": array("../../etc/passwd", "<f8", 5, 12, 3),
     "rows that overlap": array("state.x", "<f8", 5, 12, 3, rows=[[0, 5, ""], [0, 5, ""]]),
-    "a future history": lambda body: body.update(numbers={"state.k": 3, "state.gradients": 61}),
+    "a future history": lambda body: body.update(iteration=3),
+    "a later state": lambda body: body["numbers"].update({"state.k": 90}),
 }
 
 
@@ -599,14 +600,14 @@ MANIFESTS: dict[str, tuple[Callable[[Path], Any], str]] = {
         ),
         UNUSABLE,
     ),
-    "a number without end": (rewritten(b'"version": 2', b'"version": ' + b"1" * 10_000), UNUSABLE),
+    "a number without end": (rewritten(b'"version": 3', b'"version": ' + b"1" * 10_000), UNUSABLE),
     "no checksum of what it says": (
         rewritten(b"state.gradients", b"state.gradient_"),
         r".*manifest\.json",
     ),
     "another version": (
-        rewritten(b'"version": 2', b'"version": 1'),
-        "its format is 1, and this decentorth reads format 2: resume with the version of "
+        rewritten(b'"version": 3', b'"version": 2'),
+        "its format is 2, and this decentorth reads format 3: resume with the version of "
         "decentorth that wrote it",
     ),
     "gigabytes": (

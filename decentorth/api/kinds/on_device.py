@@ -14,8 +14,9 @@ from ...protocols import Array, Completing, Declared, Network, Problem, Streams
 from ...running.checkpoint.state_arrays import mapped
 from ...running.loop import Outcome
 from ...running.options import Options
-from ...running.parts import Parts
+from ...running.parts import Method, Parts
 from ...stopping import LocalMaximum, rules_of
+from .. import steps
 from ..arguments import AnySetup
 from ..result import Result
 from .plain import Run
@@ -92,7 +93,7 @@ class FromHost:
         return mapped(state, "", lambda _, entry: self._device.put(entry))
 
 
-def _check_method(algorithm: object) -> None:
+def _check_method(algorithm: Method) -> None:
     """Raise a ValueError for a method, or settings of it, that do not run on a device."""
     declared = Declared.of(algorithm)
     if not declared.on_devices:
@@ -100,7 +101,7 @@ def _check_method(algorithm: object) -> None:
         able = ", ".join(sorted(one.__name__ for one in known if Declared.of(one).on_devices))
         name = type(algorithm).__name__
         raise ValueError(f"{name} does not run on a device: {able} do; or leave device out")
-    if declared.running() is not algorithm:
+    if steps.running(algorithm) is not algorithm:
         raise ValueError(
             "safe and growing steps do not run on a device: take another step size, or leave "
             "device out"

@@ -146,8 +146,8 @@ class Command(Form[Configuration]):
             given = {**published, **given}
         return given, by_flag
 
-    def _help_groups(self) -> dict[str, dict[str, Setting]]:
-        return {**super()._help_groups(), "Sites": dict(settings(Joining))}
+    def help_groups(self) -> dict[str, dict[str, Setting]]:
+        return {**super().help_groups(), "Sites": dict(settings(Joining))}
 
     def resolve(self) -> Configuration:
         given, by_flag = self.given()

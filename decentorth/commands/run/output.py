@@ -14,8 +14,8 @@ import numpy as np
 from topologies.line.flags import InputError
 
 from ... import network as networks
-from ...api import Result, Run
-from ...api.automatic import in_words
+from ...api import Result, Run, steps
+from ...api.automatic import cautious, in_words
 from ...display import aligned, shape, size
 from ...figures.canvas import save
 from ...figures.histories import plot_histories
@@ -341,7 +341,7 @@ def opening(
         yield f"stopping    {agreement_in_words(agreement)}"
     method = run.algorithm
     if run.arguments.sizes is not None:  # without what real data would recommend
-        method = Declared.of(configuration.algorithm).resolved(network)
+        method = steps.resolved(configuration.algorithm, network)
     words = _listed(method)
     if configuration.published:
         words.append("the published experiment (paper 004), --config paper004")
@@ -395,6 +395,11 @@ def _cautions(name: str, problem: str, run: Run) -> Iterator[str]:
         yield (
             f"{problem} is not differentiable: with steps that do not shrink {name} stops near the "
             f"answer; {made_for_it} is made for it"
+        )
+    if run.choice is None and cautious(run):
+        yield (
+            "the network changes or loses messages, so the automatic step is cautious: a given "
+            "--step-size may be faster"
         )
     free = declared.penalty == 0.0 and not declared.requires_set
     if free and constraint.feasibility(0.0 * run.start[None])[0] > 0.0:

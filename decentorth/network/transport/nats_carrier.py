@@ -149,6 +149,17 @@ class NatsCarrier(Carrier):
     def describe(self) -> Mapping[str, Any]:
         return {"kind": "NATS, encrypted for the neighbour"}
 
+    def signed(self, data: bytes) -> bytes:
+        return self.identity.signed(data.hex())
+
+    def opened(self, signed: bytes, rank: int) -> bytes:
+        name = self._names[rank]
+        text, _ = self.identity.opened(signed, name)
+        try:
+            return bytes.fromhex(text)
+        except (ValueError, TypeError):
+            raise SiteError(f"what site {name} has signed is damaged") from None
+
     def leave(self, error: BaseException | None = None) -> None:
         """Send the rest and leave; after an error the neighbours' runs end too, with its words if
         they are of the transport."""
@@ -169,6 +180,8 @@ class NatsCarrier(Carrier):
             self._await(self._closed(), _CONNECTING_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CONNECTING_SECONDS)
+        if not self._thread.is_alive():
+            self._loop.close()
 
     def _await(self, work: Coroutine[Any, Any, None], seconds: float) -> None:
         """Do work in the loop's thread."""

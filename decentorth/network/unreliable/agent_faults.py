@@ -27,9 +27,9 @@ from .unreliable_network import UnreliableNetwork
 
 log = logging.getLogger(__name__)
 _RESTORED = {"x", "tracker", "field"}
-_SETTINGS = {"step_size", "base", "penalty", "progress", "momenta"}
-"""Entries of a state that do not change on an unreliable network: settings, and those of growing
-steps and accelerated mixing, which are for other networks."""
+_SETTINGS = {"step_size", "base", "penalty", "momenta"}
+"""Entries of a state that do not change on an unreliable network: settings, and those of
+accelerated mixing, which is for other networks."""
 
 
 def check_method(method: Any, channel: Channel, warns: bool = False) -> None:
@@ -41,8 +41,6 @@ def check_method(method: Any, channel: Channel, warns: bool = False) -> None:
     with lost messages, and methods that diverge on late ones.
     """
     declared = Declared.of(method)
-    if declared.every_message:
-        raise ChannelError("growing steps need every message as it was sent: take step size auto")
     momentum = declared.momentum
     if warns and isinstance(momentum, float) and momentum > 0.0 and channel.all(MessageLoss):
         diverge = "can make agents diverge, above all on sparse graphs: momentum 0 is safer"
@@ -123,10 +121,10 @@ class UnreliableAgents:
     def _restart(self, state: Any, asleep: Mask, back: Mask) -> None:
         """Give the agents that are back their first states."""
         here = back[self._network.agents]
-        for name, array in zip(state._fields, state, strict=True):
-            if name in _RESTORED:
-                array[here] = 0.0
-        if self._network.channel.repair and {"tracker", "field"} <= set(state._fields):
+        for name in _RESTORED:
+            if hasattr(state, name):
+                getattr(state, name)[here] = 0.0
+        if self._network.channel.repair and hasattr(state, "tracker") and hasattr(state, "field"):
             state.tracker[...] = state.field
         total, weights = self._network.sums_from(state.x, ~(asleep | back), back)
         alone = here & (weights == 0.0)

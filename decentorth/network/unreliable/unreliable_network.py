@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ...numerics.ordered_sums import Csr, accumulate, entry_rows
-from ...protocols import Array, Index
+from ...protocols import Array, Index, JointSpectrum
 from ..ledger import Contents, Ledger
 from ..network import Arrays, InFlight, Network, Placement, Plan
 from ..traffic import Traffic
@@ -116,6 +116,7 @@ class UnreliableNetwork(Network):
 
     plan_type = _LossyPlan
     steady = False
+    varies = True
     channel: Channel
 
     def __init__(
@@ -157,6 +158,12 @@ class UnreliableNetwork(Network):
         if self.sequence is not None:
             return []
         return self.channel.cautions(float(self.W.diagonal().mean()), self.spectrum.lambda_min)
+
+    @cached_property
+    def joint_spectrum(self) -> JointSpectrum:
+        """The speed of mixing without faults, times the share of the edges that work."""
+        found = super().joint_spectrum
+        return found._replace(gap=self.channel.working * found.gap)
 
     def check_alike(self) -> None:
         """Raise ChannelError if messages may be late, so that `mix_alike` cannot work."""

@@ -198,8 +198,8 @@ class SampleSource(ABC):
     """The names of the sites, where each agent has files of its own."""
     units: tuple[Units, ...] = ()
     """The common units of each view, once samples are read that are to be in these."""
-    column_names: Sequence[str] = ()
-    """The names of the columns of the first view, once samples are read."""
+    column_names: Sequence[Sequence[str]] = ()
+    """The names of the columns of each view, once samples are read."""
     copies: float = 1.0
     """How many times samples are held while they are read."""
     beside: float = 0.0
@@ -224,7 +224,7 @@ class SampleSource(ABC):
             views = [(sparse_samples(view, agents.start), names) for view, names in views]
         scaled = [in_units(view, collective, self.wanted, names) for view, names in views]
         self.units = tuple(one for _, found in scaled for one in found)
-        self.column_names = views[0][1]
+        self.column_names = [names for _, names in views]
         return [view for view, _ in scaled]
 
     def deferred(self, build: Build, outline: Callable[[], Outline]) -> Deferred:

@@ -25,7 +25,7 @@ import numpy as np
 from ...protocols import Collective
 from ..history import Column
 
-FORMAT, VERSION = "decentorth checkpoint", 2
+FORMAT, VERSION = "decentorth checkpoint", 3
 FOLDER, MANIFEST = "checkpoints", "manifest.json"
 AGENTS = "agents"
 """The folder in a checkpoint with later ones of agents that do not wait for each other, each

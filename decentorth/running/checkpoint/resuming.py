@@ -156,6 +156,7 @@ def _restored(manifest: checkpoint_files.Manifest, start: Start, collective: Col
     in_flight = {name.removeprefix(_NETWORK): read[name] for name in sent}
     on_all(lambda: network.restore(*saved.counts, in_flight), unusable)
     state = on_all(lambda: put_together(like, "state", read, manifest.facts["numbers"]), unusable)
+    on_all(lambda: _check_iteration(manifest, state), checkpoint_files.DamagedError)
     return saved._replace(state=state, in_flight=in_flight, history=history, run=run)
 
 
@@ -195,8 +196,8 @@ def _facts(manifest: checkpoint_files.Manifest) -> Resumed:
             tuple((int(k), (*map(int, ranks),), (*map(int, agents),)) for k, ranks, agents in lost),
         )
         counts = {
-            "state.k": numbers.get("state.k"),
-            "state.gradients": numbers.get("state.gradients", 0),
+            "iteration": facts["iteration"],
+            **{name: numbers[name] for name in numbers if name.endswith((".k", ".gradients"))},
             **dict(zip(("rounds", "messages", "bytes"), saved.counts, strict=True)),
         }
         for name, count in counts.items():
@@ -331,10 +332,17 @@ def _warn_of_bits(
         )
 
 
+def _check_iteration(manifest: checkpoint_files.Manifest, state: Any) -> None:
+    """Raise ValueError if the state is of another iteration than the checkpoint."""
+    k = manifest.facts["iteration"]
+    if state.k != k:
+        raise ValueError(f"its state is that of iteration {state.k}, not of {k}")
+
+
 def _history(manifest: checkpoint_files.Manifest, read: Arrays) -> History:
     """The history in a checkpoint; a ValueError unless it leads to the checkpoint's iteration."""
     _, counts, values = (read[name] for name in _COMMON)
-    k = manifest.facts["numbers"]["state.k"]
+    k = manifest.facts["iteration"]
     metrics = manifest.facts["metrics"]
     if not len(counts) or (np.diff([-1, *counts[:, 0], k + 1]) < 1).any():
         raise ValueError(f"its history does not lead to iteration {k}")

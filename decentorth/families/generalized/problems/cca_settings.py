@@ -46,6 +46,11 @@ class View(NamedTuple):
     columns: Sequence[object]
     units: Units
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns; empty if these have numbers."""
+        return [name for name in self.columns if isinstance(name, str)]
+
 
 Make = Callable[[View, View, PooledPlace], AgentProblem[Any]]
 """The problem of the two views of some agents."""
@@ -148,6 +153,7 @@ class TwoViews(Centred):
         def build(agents: slice, collective: Collective) -> AgentProblem[Any]:
             first, second = self._both(source, agents, collective)
             source.units = first.units, second.units
+            source.column_names = [view.names for view in (first, second)]
             return make(first, second, placed(n_agents, agents, collective))
 
         def outline() -> Outline:

@@ -136,7 +136,9 @@ class LogCosh(SeparableLosses[C]):
 
 
 class ICA(LogCosh[Stiefel], Loadable):
-    """f_i(x) = (w_i/N_i) sum_{jk} c_k log cosh([Z_i x]_jk) over O(n).
+    """Independent components of whitened samples at agents.
+
+        f_i(x) = (w_i/N_i) sum_jk c_k log cosh([Z_i x]_jk) over x^T x = I
 
     Parameters
     ----------
@@ -181,7 +183,7 @@ class ICA(LogCosh[Stiefel], Loadable):
         Z: AgentArrays,
         *,
         mixing: Array | None = None,
-        weights: Array | None = None,
+        weights: Sequence[float] | Array | None = None,
         n_agents: int | None = None,
         first_agent: int = 0,
         signs: Signs | ArrayLike = "super",
@@ -263,8 +265,9 @@ class ICA(LogCosh[Stiefel], Loadable):
 
 
 class GeneralizedICA(LogCosh[GeneralizedStiefel]):
-    """f(x) = (1/N) sum_{jk} log cosh([A x]_jk) over {x : x^T B x = I}, B = A^T A / N, for one
-    agent.
+    """Independent components of one agent's samples, which are not whitened.
+
+        f(x) = (1/N) sum_jk log cosh([A x]_jk) over x^T B x = I, B = A^T A / N
 
     B is formed, as it has the size of a point; batches of samples estimate it without forming it
     (`SampledProducts`).

@@ -216,7 +216,7 @@ class LDASettings(Divided):
                 pair = agent_scatters(samples, numbers, moments, self.ridge, n_agents, collective)
                 problem = PooledGEVP(*pair, rank, **placed(n_agents, agents, collective))
                 problem.classes = counted(known, moments[0])
-                problem.columns = ()
+                problem.columns = ((),)
                 return problem
 
             def stand_in(rows: list[Array], agents: slice, collective: Collective) -> PooledGEVP:
@@ -374,7 +374,7 @@ class LDASettings(Divided):
         whole = within + self.ridge * (np.trace(within) / n) * np.eye(n)
         check_within(whole, np.abs(samples).max(-2))
         problem = GEVP(between, whole, rank).with_units(units)
-        problem.columns = ()
+        problem.columns = ((),)
         problem.classes = counted(*np.unique(classes, return_counts=True))
         return problem
 

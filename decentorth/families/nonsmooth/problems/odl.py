@@ -45,7 +45,9 @@ def dictionary_error(x: Array, dictionary: Array) -> float:
 
 
 class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
-    """f_i(x) = ||A_i x||_1 over O(n).
+    """Orthogonal dictionary learning: a square dictionary in which samples are sparse.
+
+        f_i(x) = ||A_i x||_1 over x^T x = I
 
     Parameters
     ----------

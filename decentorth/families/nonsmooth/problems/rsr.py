@@ -18,7 +18,7 @@ out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -62,7 +62,11 @@ def complement_distance(x: Array, subspace: Array) -> float:
 
 
 class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
-    """f_i(x) = (w_i/m_i) sum_j ||x^T a_j||_2 over St(n, n - rank).
+    """Robust subspace recovery: a basis of the complement of the inliers' subspace.
+
+        f_i(x) = (w_i/m_i) sum_j ||x^T a_j||_2 over x^T x = I
+
+    x has n - rank columns.
 
     Parameters
     ----------
@@ -105,7 +109,7 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
         rank: int,
         *,
         subspace: Array | None = None,
-        weights: Array | None = None,
+        weights: Sequence[float] | Array | None = None,
         n_agents: int | None = None,
         first_agent: int = 0,
     ):
