@@ -29,7 +29,7 @@ from ...network import AlongEdges
 from ...network.transport.nats_carrier import NatsCarrier
 from ...network.transport.sealed import SiteError, SiteLostError, fingerprint
 from ...process.printing import complain, say
-from ...running.checkpoint.checkpoint_files import FOLDER, kept
+from ...running.checkpoint import FOLDER, kept
 from ..line.config import Command, Configuration
 from ..line.run_settings import Joining
 from ..line.shell import framed
