@@ -17,7 +17,7 @@ from ..registry import algorithms
 from ..running.history import History
 from ..running.metrics import nonsmooth, splits_features
 from ..running.parts import Method
-from . import capabilities, forms
+from . import capabilities, conversions
 from .arguments import AnySetup
 
 
@@ -63,7 +63,7 @@ def by_sums(arguments: AnySetup) -> bool:
         return method.network == "single-agent"
     faultless = arguments.channel is None and arguments.on_rank_loss == "abort"
     at_home = faultless and arguments.device is None and not splits_features(problem)
-    return at_home and forms.adds(arguments.mixing[0])
+    return at_home and conversions.adds(arguments.mixing[0])
 
 
 def few(problem: Any) -> bool:
@@ -120,7 +120,7 @@ def cautious(run: Any) -> bool:
 
 
 def advice(run: Any, status: str, history: History) -> str:
-    """What arrives, for a run that ends at its limit far from an answer: the method that ``auto``
+    """Name what arrives for a run that ends at its limit far from an answer: the method that ``auto``
     would take, or more iterations of this one; else empty."""
     norms: Any = history.get("gradient_norm", ())
     if status != "iterations" or len(norms) < 2 or norms[-1] <= SOLVED * norms[0]:

@@ -30,8 +30,8 @@ from ..running.loop import Outcome
 from ..running.metrics import error_name
 from .automatic import advice, in_words
 from .directions import Columns
+from .ledger_table import Sent, sent
 from .losses import Loss
-from .sent import Sent, sent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,8 +16,7 @@ from topologies.line.flags import InputError
 from topologies.line.matrix_files import npy_array, npz_array, require_real
 
 from ..protocols import Array
-from ..running.checkpoint import limited
-from ..running.checkpoint.files import Json
+from ..running.checkpoint.checkpoint_files import Json, limited
 from ..running.history import COUNTS, Column
 from .run_files import FINAL, HISTORY, SUMMARY
 

@@ -26,7 +26,7 @@ from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import PCA, FunctionProblem, Procrustes, RSRSettings, SparsePCA
 from decentorth.protocols import Array, LocalProducts, Signature, Signatures
-from decentorth.running.checkpoint.states import copied, put_together, taken_apart
+from decentorth.running.checkpoint.state_arrays import copied, put_together, taken_apart
 from decentorth.sets import GeneralizedStiefel, JOrthogonal, Stiefel
 from decentorth.stopping import Consensus, Feasibility, GradientNorm
 from tests.reference import naive

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.linalg import subspace_angles
 
-from decentorth.commands.line.flags import InputError
+from decentorth.commands.line.config_files import InputError
 from decentorth.commands.run.command import main as solve
 from decentorth.lab.demo import main as demo
 from decentorth.lab.plot.command import (

@@ -53,7 +53,7 @@ from ...running.options import Options
 from ...running.parts import Method, Parts
 from ...running.rank_loss_rewind import Rewind
 from ...stopping import as_rule
-from .. import automatic, capabilities, forms, steps
+from .. import automatic, capabilities, conversions, steps
 from ..arguments import AnySetup
 from ..losses import Loss
 from ..result import Result
@@ -225,7 +225,7 @@ class Run(Shown):
         check_facts(self.collective.communicator, measured)
         check_points(self.problem, self.collective, self.network.n_local)
         with self.collective.together():
-            start = forms.start(given.x0, self.problem, given.seed)
+            start = conversions.start(given.x0, self.problem, given.seed)
             if given.x0 is not None:
                 capabilities.check_start(self.problem, self.algorithm, start)
             return start

@@ -21,7 +21,7 @@ from topologies.line.flags import InputError
 from ... import registry
 from ...commands.line import wiring
 from ...commands.line.form import Form, Groups, Saved, config_bytes
-from ...commands.line.settings import CaseSettings, ConfigFile, PrintConfig
+from ...commands.line.run_settings import CaseSettings, ConfigFile, PrintConfig
 from ...commands.line.shell import REFUSALS, by_root, one_line, read_configuration, serve, together
 from ...figures.canvas import check_matplotlib
 from ...figures.histories import check_metrics

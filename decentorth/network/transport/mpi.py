@@ -31,7 +31,7 @@ from ...process.environment import (
     expected_ranks,
     local_ranks,
 )
-from ...process.leaving import early, ended, initializing, mark_end
+from ...process.process_ends import early, ended, initializing, mark_end
 from ...protocols import Array, Index
 from .watch import Pulse, Watch
 

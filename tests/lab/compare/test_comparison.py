@@ -16,7 +16,7 @@ import pytest
 import decentorth as do
 import topologies as tp
 from decentorth import DRFGT
-from decentorth.commands.line.flags import InputError
+from decentorth.commands.line.config_files import InputError
 from decentorth.compare import (
     NETWORKS,
     Comparison,

@@ -18,7 +18,7 @@ from ..traffic import Traffic
 from .channel import Channel, ChannelError
 from .draws import Mask
 from .faults import Coding, Delay, Edges, MessageLoss, any_of
-from .memory import Memory
+from .message_memory import Memory
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
