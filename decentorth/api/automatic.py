@@ -120,7 +120,7 @@ def cautious(run: Any) -> bool:
 
 
 def advice(run: Any, status: str, history: History) -> str:
-    """What arrives, for a run that ends at its limit far from an answer: the method that ``auto``
+    """Name what arrives for a run that ends at its limit far from an answer: the method that ``auto``
     would take, or more iterations of this one; else empty."""
     norms: Any = history.get("gradient_norm", ())
     if status != "iterations" or len(norms) < 2 or norms[-1] <= SOLVED * norms[0]:

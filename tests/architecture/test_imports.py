@@ -142,7 +142,7 @@ LAYERS = {
     "compare": Layer(
         ("decentorth.lab.compare",),
         "lazy version settings text api registry records figures running network numerics topologies "
-        "protocols process",
+        "protocols process algorithms",
         "numpy rich matplotlib joblib threadpoolctl",
     ),
     "commands": Layer(

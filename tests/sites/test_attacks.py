@@ -3,10 +3,14 @@ and no result."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import nats
 import numpy as np
 import pytest
 
@@ -143,3 +147,58 @@ def test_a_public_key_that_is_substituted_is_refused_before_a_masked_number_is_s
         assert isinstance(error, SiteError), found
         assert any(words in str(error) for words in WORDS), found
         assert "\n" not in str(error)
+
+
+async def _published(place: Place, context: ssl.SSLContext, subject: str) -> list[str]:
+    """What the server says to a client that publishes and listens."""
+    said: list[str] = []
+
+    async def wrong(error: Exception) -> None:
+        said.append(repr(error))
+
+    try:
+        client = await nats.connect(
+            f"tls://localhost:{place.port}",
+            tls=context,
+            allow_reconnect=False,
+            max_reconnect_attempts=1,
+            connect_timeout=5,
+            error_cb=wrong,
+        )
+        await client.publish(subject, b"x")
+        await client.subscribe(subject)
+        await client.flush()
+        await client.close()
+    except (TimeoutError, nats.errors.Error, OSError) as error:
+        said.append(repr(error))
+    return said
+
+
+def test_the_server_refuses_strangers_old_tls_and_other_subjects(place: Place) -> None:
+    """Without a certificate, with that of another authority, with TLS 1.2, and to write or listen
+    where only another site may."""
+    other = Place(place.root / "other")
+    about = json.loads((place.root / "north" / "site.json").read_text())
+
+    def context(folder: Path | None, newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> Any:
+        made = ssl.create_default_context(cafile=place.root / "north" / "ca.pem")
+        made.maximum_version = newest
+        if folder is not None:
+            made.load_cert_chain(folder / "north.pem", folder / "north.key")
+        return made
+
+    own = place.root / "north"
+    allowed = f"do.{about['run']}.north.south"
+    with place.serving():
+        for stranger in (
+            context(None),
+            context(other.root / "north"),
+            context(own, ssl.TLSVersion.TLSv1_2),
+        ):
+            assert asyncio.run(_published(place, stranger, allowed)) != []
+        for subject in ("north.west", "west.south", "south.north"):
+            said = asyncio.run(_published(place, context(own), f"do.{about['run']}.{subject}"))
+            assert "permissions violation for publish" in str(said).lower()
+        said = asyncio.run(_published(place, context(own), allowed))
+        assert "publish" not in str(said).lower()
+        assert "permissions violation for subscription" in str(said).lower()

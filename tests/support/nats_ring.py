@@ -13,10 +13,12 @@ from decentorth.network import AlongEdges
 from decentorth.network.transport.nats_carrier import NatsCarrier
 
 
-def carrier(folder: Path, kind: type[NatsCarrier] = NatsCarrier) -> NatsCarrier:
+def carrier(
+    folder: Path, kind: type[NatsCarrier] = NatsCarrier, waiting: float = 60.0
+) -> NatsCarrier:
     """The carrier of the site whose folder this is."""
     site = Site.of(folder)
-    return kind(site.identity, site.server, site.names, site.near, site.run, 60.0)
+    return kind(site.identity, site.server, site.names, site.near, site.run, waiting)
 
 
 def along_edges(folder: Path, made: Any) -> AlongEdges:

@@ -41,22 +41,31 @@ SCREEN = "the reason is on its own screen"
 class Place:
     """Folders of sites, their tables and a port."""
 
-    def __init__(self, root: Path, graph: str = "path", names: Sequence[str] = NAMES) -> None:
+    def __init__(
+        self, root: Path, graph: str = "path", names: Sequence[str] = NAMES, days: float = 2.0
+    ) -> None:
         self.root, self.names, self.port = root / "sites", names, free_port()
         server, listen = f"localhost:{self.port}", f"127.0.0.1:{self.port}"
-        make(self.root, graph, names, server, listen, 2.0)
+        make(self.root, graph, names, server, listen, days)
         write_tables(self.root)
 
     def serving(self) -> Any:
         return serving(server_program(), self.root / "server", self.port)
 
     def start(
-        self, name: str, *flags: str, iterations: int = 100, run: Sequence[str] = RUN
+        self,
+        name: str,
+        *flags: str,
+        iterations: int = 100,
+        run: Sequence[str] = RUN,
+        out: Path | None = None,
+        more: Mapping[str, str] = {},
     ) -> subprocess.Popen[str]:
         command = ["-m", "decentorth", "run", "--join", str(self.root / name)]
         command += ["--data", str(self.root / f"{name}.csv"), *run]
-        command += ["--iterations", str(iterations), "--out", str(self.root / f"run-{name}")]
-        return self._started([*command, *flags], {})
+        command += ["--iterations", str(iterations)]
+        command += ["--out", str(out or self.root / f"run-{name}")]
+        return self._started([*command, *flags], more)
 
     def checking(self, name: str, *flags: str) -> subprocess.Popen[str]:
         """A site of the suite of transports."""
@@ -64,7 +73,7 @@ class Place:
         return self._started(command, {"SITE": str(self.root / name)})
 
     @staticmethod
-    def _started(command: list[str], more: dict[str, str]) -> subprocess.Popen[str]:
+    def _started(command: list[str], more: Mapping[str, str]) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, *command],
             env={**os.environ, **SETTINGS, **more},
@@ -191,25 +200,28 @@ def at_sites(
     place: Place,
     work: Callable[[AlongEdges], T],
     kinds: Mapping[str, type[NatsCarrier]] | None = None,
+    names: Sequence[str] = (),
+    waiting: float = 60.0,
 ) -> list[T | Exception]:
     """What ``work(communicator)`` returns at each site, or the error that ends it; sites are threads
-    here. ``kinds`` are carriers of other kinds, by the names of their sites."""
+    here, by default all. ``kinds`` are carriers of other kinds, by the names of their sites."""
+    names = names or place.names
     found: dict[str, T | Exception] = {}
 
     def at(name: str) -> None:
         kind = (kinds or {}).get(name, NatsCarrier)
         try:
-            with carrier(place.root / name, kind) as made:
+            with carrier(place.root / name, kind, waiting) as made:
                 found[name] = work(along_edges(place.root / name, made))
         except Exception as error:
             found[name] = error
 
-    threads = [threading.Thread(target=at, args=(name,)) for name in place.names]
+    threads = [threading.Thread(target=at, args=(name,)) for name in names]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(HUNG)
-    return [found[name] for name in place.names]
+    return [found[name] for name in names]
 
 
 def refuse(sites: Sequence[subprocess.Popen[str]]) -> Iterator[tuple[int, str]]:

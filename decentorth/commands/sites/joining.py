@@ -29,13 +29,13 @@ from ...network import AlongEdges
 from ...network.transport.nats_carrier import NatsCarrier
 from ...network.transport.sealed import SiteError, SiteLostError, fingerprint
 from ...process.printing import complain, say
-from ...running.checkpoint.checkpoint_files import FOLDER, kept
+from ...running.checkpoint import FOLDER, kept
 from ..line.config import Command, Configuration
 from ..line.run_settings import Joining
 from ..line.shell import framed
 from ..run.execution import run
 from .folders import GRAPH, Site
-from .plan import foresee, shown
+from .plan import Foreseen, foresee, rounding, shown
 
 TRY_AGAIN = 75
 """The exit code of a run that lost a neighbour or the server."""
@@ -96,7 +96,7 @@ def _joined(given: Joining, rest: Sequence[str], site: Site) -> int:
         communicator = AlongEdges(carrier, site.edges, site.names)
         if configuration.run.rank_timeout is not None:
             carrier.limit(float(configuration.run.rank_timeout))
-        plan = _compared(communicator, site, configuration)
+        plan = _compared(communicator, site, configuration, foreseen)
         if foreseen is None:
             say(f"works       {plan.sites}: server, certificates, neighbours, settings, columns")
             communicator.max(np.zeros(1))
@@ -169,7 +169,12 @@ class _Plan(NamedTuple):
     """The columns of this site's table; 0 if they have no names."""
 
 
-def _compared(communicator: AlongEdges, site: Site, configuration: Configuration) -> _Plan:
+def _compared(
+    communicator: AlongEdges,
+    site: Site,
+    configuration: Configuration,
+    foreseen: Foreseen | None,
+) -> _Plan:
     """Compare versions, settings, columns and clocks with all sites; a SiteError names the first
     that differs."""
     columns = _columns(configuration, site)
@@ -184,6 +189,7 @@ def _compared(communicator: AlongEdges, site: Site, configuration: Configuration
         "columns": _hash(site.run, "columns", sorted(columns or ())),
         "edges": site.edges,
         "clock": time.time(),
+        "rounding": rounding(),
     }
     signed = communicator.allgather_bytes(site.identity.signed(facts))
     certificates = []
@@ -192,6 +198,7 @@ def _compared(communicator: AlongEdges, site: Site, configuration: Configuration
         certificates.append(certificate)
         try:
             _compare(name, theirs, facts)
+            _compare_rounding(name, theirs["rounding"] == facts["rounding"], foreseen)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise SiteError(f"what site {name} has signed is damaged") from None
     plan = [settings, facts["columns"], site.edges, [fingerprint(one) for one in certificates]]
@@ -224,15 +231,31 @@ def _compare(name: str, theirs: dict[str, Any], mine: Mapping[str, Any]) -> None
         say(f"note        the clock of {name} differs by {apart / 60:.0f} minutes")
 
 
+def _compare_rounding(name: str, alike: bool, foreseen: Foreseen | None) -> None:
+    """Raise a SiteError if another site rounds differently and the method needs the same bits;
+    print a note otherwise."""
+    if alike:
+        return
+    different = f"site {name} rounds differently (another processor, NumPy or BLAS)"
+    if foreseen is not None and foreseen.alike:
+        raise SiteError(
+            f"{different}, and {foreseen.method} needs the same bits at all sites: take direct, or "
+            "deepca, cdadt or drfgt with --clear-sums; or try the same NumPy and "
+            "OPENBLAS_CORETYPE=Haswell at all sites"
+        )
+    say(f"note        {different}: the last digits of its results may differ")
+
+
 def _hash(run: str, name: str, value: object) -> str:
     text = json.dumps([run, name, value], default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _columns(configuration: Configuration, site: Site) -> tuple[str, ...] | None:
-    """The names of the columns of this site's file, if it has any."""
+    """The names of the columns of this site's file, if it has any that all sites share."""
     data = getattr(configuration.problem, "data", None)
-    if not isinstance(data, str) or "," not in data:
+    features = configuration.run.split == "features"
+    if features or not isinstance(data, str) or "," not in data:
         return None
     file = data.split(",")[site.rank]
     try:

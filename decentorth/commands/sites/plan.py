@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,12 +10,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..._version import __version__
 from ...api.capabilities import TWO_AGENTS
 from ...api.ledger_table import sent
 from ...data.files import extension
 from ...display import size
 from ...network import SerialCommunicator
+from ...numerics.threads import one_thread
 from ...protocols import Declared
 from ...running.history import schedule
 from ..line.config import Configuration
@@ -33,6 +37,9 @@ class Foreseen(NamedTuple):
     """Before the iterations."""
     each: Bytes
     """In an iteration."""
+    alike: bool
+    """True if the iterations need the same bits at all sites: those by sums, after which every
+    site decides for itself what it does next."""
     rows: int
     """The most bytes for the rows of the history, to each neighbour."""
 
@@ -105,7 +112,10 @@ def foresee(site: Site, configuration: Configuration) -> Foreseen:
     count = len([*schedule(given.iterations, given.history_rows, given.record_every)])
     # of a row: the points, up to three gradients, five scalars and a feasibility of each site
     row = 8 * (4 * state.x[0].size + 5 + len(site.names))
-    return Foreseen(method, before, each, 0 if run.single else count * row)
+    if run.single:
+        count = 0
+    alike = bool(each) and (run.single or Declared.of(run.algorithm).only_sums)
+    return Foreseen(method, before, each, alike, count * row)
 
 
 def _sent(run: Any, state: Any, site: Site) -> Bytes:
@@ -116,3 +126,19 @@ def _sent(run: Any, state: Any, site: Site) -> Bytes:
     return Counter(
         {(row.to, row.quantity): row.bytes for row in rows if row.site == site.identity.name}
     )
+
+
+def rounding() -> str:
+    """A hash of numbers that this computer has computed; equal where runs have the same bits."""
+    draws = np.random.Generator(np.random.PCG64(0))
+    A = draws.standard_normal((200, 33))
+    stacked = draws.standard_normal((3, 50, 7))
+    hashed = hashlib.sha256()
+    with one_thread():
+        C = A.T @ A
+        found = [C, *np.linalg.eigh(C), *np.linalg.svd(A, full_matrices=False), *np.linalg.qr(A)]
+        found += [np.linalg.solve(C, A[:33]), stacked.transpose(0, 2, 1) @ stacked]
+        found += [A.sum(axis=1), np.linalg.norm(A, axis=0), np.exp(A), np.log(np.abs(A))]
+    for array in found:
+        hashed.update(np.ascontiguousarray(array).tobytes())
+    return hashed.hexdigest()

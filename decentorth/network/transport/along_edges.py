@@ -27,8 +27,8 @@ _LENGTH = 8
 class Carrier(Protocol):
     """Messages of bytes to and from neighbours.
 
-    Those of one kind from one neighbour arrive in their order, each once. A loss is an error at
-    the receiver.
+    Those of one kind from one neighbour arrive in their order, each once; all sites send and take
+    the kinds in the same order. A loss is an error at the receiver.
     """
 
     rank: int

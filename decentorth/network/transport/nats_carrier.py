@@ -21,7 +21,7 @@ from typing import Any, Self
 import nats
 from cryptography import x509
 
-from .along_edges import USES, Carrier
+from .along_edges import Carrier
 from .sealed import Seal, SiteError, SiteIdentity, SiteLostError
 
 _GREETING, _SEALED = b"G", b"S"
@@ -91,8 +91,8 @@ class NatsCarrier(Carrier):
         self.rank = names.index(identity.name)
         self.size = len(names)
         self._seals = {rank: Seal(identity, names[rank], run) for rank in neighbours}
-        self._boxes: dict[tuple[int, bytes], queue.SimpleQueue[bytes | None]] = {
-            (rank, kind): queue.SimpleQueue() for rank in neighbours for kind in USES
+        self._boxes: dict[int, queue.SimpleQueue[bytes | None]] = {
+            rank: queue.SimpleQueue() for rank in neighbours
         }
         self._parts = dict.fromkeys(neighbours, b"")
         self._ready = {rank: threading.Event() for rank in neighbours}
@@ -134,13 +134,18 @@ class NatsCarrier(Carrier):
         self._put(target, kind + data)
 
     def take(self, source: int, kind: bytes) -> bytes:
-        box = self._boxes[source, kind]
+        box = self._boxes[source]
         data = None
         if not (self._failure and box.empty()):  # what came before the failure is still taken
             data = box.get()
         if data is None:
             raise self._failure or SiteLostError(f"site {self._names[source]} has ended its run")
-        return data
+        if data[:1] != kind:
+            raise SiteError(
+                f"site {self._names[source]} is at another step of the method than this one: its "
+                "processor, NumPy or decentorth rounds differently"
+            )
+        return data[1:]
 
     def limit(self, seconds: float) -> None:
         """Set the seconds after which a silent neighbour is lost, at least those of two beats."""
@@ -315,12 +320,11 @@ class NatsCarrier(Carrier):
                 self._fail(SiteLostError(words if words.isprintable() else f"site {name} ended"))
             case b"n":
                 self._ended.add(rank)
-                for use in USES:
-                    self._boxes[rank, use].put(None)
+                self._boxes[rank].put(None)
             case b"+":
                 self._parts[rank] += rest
             case _:
-                self._boxes[rank, kind].put(self._parts[rank] + rest)
+                self._boxes[rank].put(kind + self._parts[rank] + rest)
                 self._parts[rank] = b""
 
     async def _beat(self) -> None:

@@ -115,13 +115,13 @@ class SiteIdentity:
         last = certificate.not_valid_after_utc
         if now < first:
             raise SiteError(
-                f"{self._whose(name)} begins on {first:%Y-%m-%d}, and the clock here says "
-                f"{now:%Y-%m-%d}: set the clock"
+                f"{self._whose(name)} begins on {first:%Y-%m-%d %H:%M} UTC, and the clock here says "
+                f"{now:%Y-%m-%d %H:%M}: set the clock"
             )
         if now > last:
             raise SiteError(
-                f"{self._whose(name)} ended on {last:%Y-%m-%d} (today is {now:%Y-%m-%d}): ask for "
-                "new folders, by decentorth sites make"
+                f"{self._whose(name)} ended on {last:%Y-%m-%d %H:%M} UTC (it is "
+                f"{now:%Y-%m-%d %H:%M}): ask for new folders, by decentorth sites make"
             )
 
     def sign(self, data: bytes) -> bytes:

@@ -13,7 +13,6 @@ import pytest
 import topologies as tp
 from decentorth import DRFGT, Safe, solve
 from decentorth.algorithms.decentralized.safe import LAST
-from decentorth.algorithms.decentralized.tracking import PenalisedState
 from decentorth.api import Run, set_up
 from decentorth.problems import FunctionProblem, ProcrustesSettings
 from decentorth.protocols import Array
@@ -115,7 +114,7 @@ class Watched(NamedTuple):
     # ||Lambda_i(x_0)||
     gap: float
     gradient: list[float]  # the gradient norm of f at the projected mean, every 20th iteration
-    state: PenalisedState
+    state: Any
 
 
 def watch(run: Run, iterations: int) -> Watched:
