@@ -20,7 +20,7 @@ from topologies.line.flags import InputError
 
 from ... import registry
 from ...commands.line import wiring
-from ...commands.line.form import Form, Groups, Saved, config_bytes
+from ...commands.line.form import CommandForm, Groups, Saved, config_bytes
 from ...commands.line.run_settings import CaseSettings, ConfigFile, PrintConfig
 from ...commands.line.shell import REFUSALS, by_root, one_line, read_configuration, serve, together
 from ...figures.canvas import check_matplotlib
@@ -114,7 +114,7 @@ class CompareConfiguration(Saved):
         return CompareForm.grouped(self.settings, parts, outputs)
 
 
-class CompareForm(Form[CompareConfiguration]):
+class CompareForm(CommandForm[CompareConfiguration]):
     """The command line of a comparison."""
 
     program = "decentorth compare"
