@@ -32,10 +32,10 @@ from ...records.progress_bar import SettingUp, trial_progress
 from ...records.run_files import COMPARISON, refuse_unmarked, replacing
 from ...settings import Count, Quiet, Values, settings, values
 from .comparison import Comparison
+from .comparison_plan import RUNS, ComparisonPlan, networks_named
 from .comparison_rules import Rules
 from .methods import methods
 from .model import NetworkModel
-from .plan import RUNS, ComparisonPlan, networks_named
 from .saved import FILES
 from .trials import Store
 from .workers import processes
