@@ -17,11 +17,21 @@ from .. import protocols
 from ..network import Network
 from ..network.masks import MOST_AGENTS
 from ..numerics.definite import SINGULAR
-from ..protocols import Array, ConstraintSet, Declared, Landing, Problem, Projection, SplitFeatures
+from ..protocols import (
+    Array,
+    ConstraintSet,
+    Declared,
+    Judged,
+    Landing,
+    Problem,
+    Projection,
+    SplitFeatures,
+)
 from ..registry import algorithms
 from ..running.metrics import composite, nonsmooth, projects, splits_features
 from ..running.parts import Method
 from ..stopping import GradientNorm, Rule, Stationarity, rules_of
+from .steps import grows
 
 AnyProblem = Problem[ConstraintSet]
 NAMED = 6
@@ -89,6 +99,7 @@ def fitting(
     """
     given = Declared.of(algorithm)
     bases = {*type(algorithm).__mro__}
+    exact = isinstance(algorithm, Judged)
     found = []
     for name, method in known.items():
         declared = Declared.of(method)
@@ -96,9 +107,10 @@ def fitting(
         if needs and declared.nonsmooth == nonsmooth(problem) and fits(problem, method, network):
             other_kind = (method.network == "single-agent") != (problem.n_agents == 1)
             other_counts = declared.counts != given.counts
+            other_steps = isinstance(method, Judged) != exact
             common = len(bases & {*type(method).__mro__})
             needed = len(declared.requires)
-            found.append((other_kind, other_counts, -needed, -common, name))
+            found.append((other_kind, other_counts, -needed, other_steps, -common, name))
     return [name for *_, name in sorted(found)]
 
 
@@ -107,6 +119,7 @@ def fits(problem: AnyProblem, method: Method, network: Network) -> bool:
     try:
         check_capabilities(problem, method)
         check_network(method, network)
+        Declared.of(method).resolved(network)
     except (TypeError, ValueError):
         return False
     return True
@@ -167,8 +180,8 @@ def check_start(problem: AnyProblem, algorithm: Method, x0: Array) -> None:
             "0, or equal columns), and the landing field keeps them so: give an x0 of full rank, "
             "or leave it out"
         )
-    wrapped = declared.running() is not algorithm
-    if declared.safe and wrapped and not off <= declared.eps:
+    judged = isinstance(algorithm, Judged)
+    if declared.safe and judged and not off <= declared.eps:
         raise ValueError(
             f"safe steps keep every agent within eps = {declared.eps:g} of the manifold, so it "
             f"must start there: ||x0^T x0 - I||_F is {off:.3g}; project x0 first, or enlarge eps "
@@ -242,7 +255,7 @@ def check_sums(name: str, network: Network, arrives: bool) -> None:
     if network.sequence is not None:
         raise ValueError(
             f"{name} on several agents adds exactly along a tree, and this network changes over "
-            "time: take drfgt with step_size and penalty as numbers, or a graph that stays"
+            "time: take drfgt, or a graph that stays"
         )
     if not arrives:
         raise ValueError(
@@ -291,8 +304,8 @@ def check_network(algorithm: Method, network: Network) -> None:
     name = type(algorithm).__name__
     if algorithm.network == "single-agent" and network.n_agents > 1:
         check_sums(name, network, network.sums_exactly)
-    if network.sequence is not None and declared.first_step == "auto":
-        _ = network.spectrum  # raises where there is none
+    if network.changes and declared.first_step == "auto":
+        _ = network.joint_spectrum if declared.on_changing else network.spectrum  # may raise
     if not network.directed:
         return
     growing = "growing steps are for undirected graphs: take step size auto"
@@ -312,7 +325,7 @@ def check_network(algorithm: Method, network: Network) -> None:
             "chebyshev needs the eigenvalues of a symmetric W, and this graph is directed: leave "
             "it out",
         ),
-        (declared.running() is not algorithm, growing),
+        (grows(algorithm), growing),
     )
     for refused, words in refusals:
         if refused:

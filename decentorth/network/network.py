@@ -16,7 +16,7 @@ import topologies
 
 from ..display import Shown
 from ..numerics.ordered_sums import Csr, entry_rows, plain
-from ..protocols import SETUP, Array, Index, PushPullSpectrum, Spectrum
+from ..protocols import SETUP, Array, Index, JointSpectrum, PushPullSpectrum, Spectrum
 from .halo import even_bounds, fewer_cuts_bounds, plan
 from .ledger import Contents, Ledger
 from .masks import Masks
@@ -240,11 +240,37 @@ class Network(Shown):
         if self.sequence is not None:
             raise ValueError(
                 "a time-varying network lacks the eigenvalues for automatic steps or rounds: give "
-                "step_size and penalty as numbers, and rounds without chebyshev"
+                "step_size and penalty as numbers, and rounds without chebyshev; or take drfgt"
             )
         if self.directed:
             raise ValueError("chebyshev needs a symmetric W: leave it out on a directed network")
         return self._own_spectrum()
+
+    @property
+    def changes(self) -> bool:
+        """True if the graph, or its weights, change over time."""
+        return self.sequence is not None
+
+    @property
+    def varies(self) -> bool:
+        """True if the graph changes over time, or messages may be lost."""
+        return self.changes
+
+    @cached_property
+    def joint_spectrum(self) -> JointSpectrum:
+        """The speed of mixing where the graph changes or messages are lost."""
+        if self.sequence is None:
+            second, smallest = self.spectrum
+            return JointSpectrum(1.0 - max(second, -smallest), smallest, True)
+        SETUP.info("joint spectrum of a changing network of %d agents", self.n_agents)
+        try:
+            gap, smallest, independent = topologies.joint_spectrum(self.sequence)
+        except ValueError as error:
+            raise ValueError(
+                f"automatic steps lack a joint spectrum: {error}; give step_size and penalty as "
+                "numbers"
+            ) from None
+        return JointSpectrum(gap, smallest, independent)
 
     @cached_property
     def push_pull_spectrum(self) -> PushPullSpectrum:

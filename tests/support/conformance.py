@@ -33,7 +33,7 @@ from decentorth.api import Options, set_up
 from decentorth.network import Communicator
 from decentorth.problems import PCA
 from decentorth.protocols import Array
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 _LARGE = 500_000
 """The numbers of a large message, 4 MB."""

@@ -131,6 +131,6 @@ class SummedParts(Parts):
 
     def completed(self, state: Any) -> Any:
         state = super().completed(state)
-        if "point" in state._fields and isinstance(self.problem, SpreadProblem):
+        if hasattr(state, "point") and isinstance(self.problem, SpreadProblem):
             self.problem.learn(state.x, state.point.gradient)
         return state

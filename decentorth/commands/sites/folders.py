@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 import topologies
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ...network.transport.sealed import SiteError, SiteIdentity
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from topologies.flags import InputError, take
+from topologies.line.flags import InputError, take
 
 from ..._version import __version__
 from ...api.capabilities import check_secure
@@ -31,7 +31,7 @@ from ...network.transport.sealed import SiteError, SiteLostError, fingerprint
 from ...process.printing import complain, say
 from ...running.checkpoint import FOLDER, kept
 from ..line.config import Command, Configuration
-from ..line.settings import Joining
+from ..line.run_settings import Joining
 from ..line.shell import framed
 from ..run.execution import run
 from .folders import GRAPH, Site

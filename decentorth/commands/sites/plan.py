@@ -14,7 +14,7 @@ import numpy as np
 
 from ..._version import __version__
 from ...api.capabilities import TWO_AGENTS
-from ...api.sent import sent
+from ...api.ledger_table import sent
 from ...data.files import extension
 from ...display import size
 from ...network import SerialCommunicator

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from topologies.flags import InputError, take
+from topologies.line.flags import InputError, take
 
 from ...process.printing import FAULT, say
 from ..line.shell import alone

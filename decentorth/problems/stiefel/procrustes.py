@@ -23,7 +23,9 @@ from ..common.squares import SquaresProblem, gram_numbers
 
 
 class Procrustes(SquaresProblem[Stiefel], Loadable):
-    """f_i(x) = ||A_i x - B_i^T||_F^2 over St(d, r).
+    """Orthogonal Procrustes: a matrix with orthonormal columns that takes rows to targets.
+
+        f_i(x) = ||A_i x - B_i^T||_F^2 over x^T x = I
 
     Parameters
     ----------
