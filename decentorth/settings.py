@@ -18,8 +18,18 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Annotated, Any, ClassVar, NoReturn, ParamSpec, Self, TypeVar, cast
 
-from topologies.typed import Form, Range, Seconds, Setting, check, declared, hint, read, settings
-from topologies.words import suggestion
+from topologies.line.typed import (
+    Form,
+    Range,
+    Seconds,
+    Setting,
+    check,
+    declared,
+    hint,
+    read,
+    settings,
+)
+from topologies.line.words import suggestion
 
 from .display import table
 

@@ -77,7 +77,8 @@ def main(path, *names):
     for name in names or METHODS:
         method, iterations = METHODS[name]
         result = do.solve(problem, method, W, iterations=iterations)
-        curves[name], row = result.history, result.row
+        curves[name] = result.history
+        row = result.row
         reached = row.values["error"]
         apart = row.values["consensus_rms"]
         if result.collective.rank == 0:

@@ -61,6 +61,6 @@ class DampedDRFGT(DRFGT):
 # -----------
 
 if __name__ == "__main__":
-    from decentorth.commands.run.command import main
+    from decentorth.run import main
 
     raise SystemExit(main())

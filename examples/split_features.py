@@ -52,7 +52,8 @@ for name, method, style in (
     )
     sent = result.history["bytes"] / 8e6
     _, certificate = do.certify(result)
-    k, apart = result.row.iteration, certificate.orthonormality
+    k = result.row.iteration
+    apart = certificate.orthonormality
     print(
         f"{name:16s} {k:5d} iterations, {sent[-1]:6.2f} MB an agent, |x^T x - "
         f"I| {apart:.0e}"

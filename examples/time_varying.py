@@ -49,7 +49,8 @@ for (name, W), style in zip(networks.items(), ("-", "--", ":"), strict=True):
         W,
         iterations=iterations,
     )
-    history, last = result.history, result.row
+    history = result.history
+    last = result.row
     print(
         f"{name:22s} gradient norm {last.values['gradient_norm']:.1e}, "
         f"consensus error {last.values['consensus_error']:.1e}, "

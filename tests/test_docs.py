@@ -35,7 +35,7 @@ from decentorth.problems import Deferred
 from decentorth.registry import algorithms
 from tests.support.mpi import HUNG, ROOT
 
-PARTS = "compare data estimators problems sets theory".split()
+PARTS = "compare data estimators figures problems sets theory".split()
 # the build lists them
 METHODS = [f"   decentorth.{algorithms.get(name).__name__}" for name in algorithms.names()]
 DOCS = ROOT / "docs"

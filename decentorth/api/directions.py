@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ..problems import AgentProblem
 from ..problems.common.pooled import Units
 from ..protocols import Array
-from ..records.files import variables
+from ..records.run_files import variables
 
 if TYPE_CHECKING:
     from ..problems.common.coordinates import Coordinates, PairedCoordinates

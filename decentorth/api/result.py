@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from topologies import text
+from topologies.line import text
 
 from ..display import Shown, curve, shape, size, table
+from ..figures.histories import plot_histories
 from ..network import Network
 from ..network.collective import AgentCollective
 from ..numerics.threads import one_thread
 from ..problems import AgentProblem
 from ..problems.common.pooled import Units
 from ..protocols import Answered, Array, Declared, Row, SplitFeatures
-from ..records.figures import plot_histories
-from ..records.files import SUMMARY, save, variables
+from ..records.run_files import SUMMARY, save, variables
 from ..records.saved_runs import mean_rows, read_finished
 from ..running.history import COUNTS, History
 from ..running.local_stopping import Agreement
@@ -30,14 +30,14 @@ from ..running.loop import Outcome
 from ..running.metrics import error_name
 from .automatic import advice, in_words
 from .directions import Columns
+from .ledger_table import Sent, sent
 from .losses import Loss
-from .sent import Sent, sent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ..problems.common.coordinates import Coordinates, PairedCoordinates
-    from ..records.agents import AgentQuantity
+    from ..records.agent_graphs import AgentQuantity
 
 _METRICS = (
     *("objective", "gradient_norm", "subgradient_norm"),
@@ -169,7 +169,7 @@ class FinishedRun(Shown):
         Parameters
         ----------
         options
-            As for `decentorth.records.figures.plot_histories`: ``metrics=["objective"]``,
+            As for `decentorth.figures.plot_histories`: ``metrics=["objective"]``,
             ``against="rounds"``.
         """
         return plot_histories({self.status: self.history}, **options)
@@ -239,8 +239,8 @@ class Result(FinishedRun):
         What ``auto`` has taken, why, what leaves an agent, and which other methods can be named;
         empty for a method that was named.
     advice
-        The method that ``auto`` would have taken, where a named one ended at its limit far from an
-        answer; else empty.
+        What arrives, where a run ended at its limit far from an answer: the method that ``auto``
+        would take, or more iterations; else empty.
     agreement
         Where the agents decide about the end (`stopping.LocalMaximum`): what they know (``latest``)
         and what that has taken (``tally``: attempts, rounds, messages, bytes, which are also in the
@@ -446,7 +446,7 @@ class Result(FinishedRun):
         ValueError
             The network changes over time, or a site has its own point only.
         """
-        from ..records.agents import draw_agents, weights_graph
+        from ..records.agent_graphs import draw_agents, weights_graph
 
         if self.network.sequence is not None:
             raise ValueError("the network changes over time: there is no one graph to draw")

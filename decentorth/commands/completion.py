@@ -10,8 +10,8 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import get_args
 
-from topologies.flags import InputError, Parser, function_settings, spelled
-from topologies.typed import hint
+from topologies.line.flags import InputError, Parser, function_settings, spelled
+from topologies.line.typed import hint
 
 from .. import registry
 from ..process.printing import say
@@ -92,8 +92,9 @@ def _installed(words: Words) -> str:
             "in $SHELL"
         )
     if os.environ.get("HOME") == "":
-        place = "your home folder, and HOME does not name one"
-        raise InputError(f"--install-completion writes into {place}")
+        raise InputError(
+            "--install-completion writes into your home folder, and HOME does not name one"
+        )
     place, text = SCRIPTS[shell]
     path = Path(place).expanduser()
     try:

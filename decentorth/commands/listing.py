@@ -8,7 +8,7 @@ from inspect import cleandoc
 from shutil import get_terminal_size
 from textwrap import TextWrapper
 
-from topologies.flags import arguments, unknown
+from topologies.line.flags import arguments, unknown
 
 from .. import registry
 from .line.shell import of_function
@@ -77,7 +77,7 @@ def sentence(entry: object) -> str:
 def _graphs() -> Mapping[str, object]:
     from topologies.graphs.real import graph_from_file
     from topologies.names import DIGRAPHS, GRAPHS
-    from topologies.sequences.names import SEQUENCES
+    from topologies.sequences.sequence_names import SEQUENCES
 
     return {**GRAPHS, **DIGRAPHS, **SEQUENCES, "file:PATH": graph_from_file}
 

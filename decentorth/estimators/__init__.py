@@ -40,7 +40,7 @@ from .ica import ICA
 from .lda import LDA
 from .multiview import MultiviewCCA
 from .pca import PCA
-from .subgradient import OrthogonalDictionary, RobustSubspace
+from .robust import OrthogonalDictionary, RobustSubspace
 
 __all__ = ["CCA", "ICA", "LDA", "PCA", "Coordinates", "MultiviewCCA", "PairedCoordinates"]
 __all__ += ["OrthogonalDictionary", "RobustSubspace"]

@@ -18,7 +18,7 @@ from ..api import Result
 from ..problems.common import pooled
 from ..problems.common.pooled import HERE, Units, in_units
 from ..protocols import Array, Collective
-from .base import FLOATS, AgentEstimator, Directions, signs
+from .estimator import FLOATS, AgentEstimator, Directions, signs
 
 
 class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AgentEstimator, ABC):  # type: ignore[misc]  # no types

@@ -29,13 +29,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from .. import problems
-from ..api.sent import Sent
+from ..api.ledger_table import Sent
 from ..families.generalized.problems.ica import kinds, moments, switching
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
 from ..protocols import Array, Collective
-from .base import Directions, check_components, signs
 from .components import ComponentEstimator
+from .estimator import Directions, check_components, signs
 from .streams import RunningCovariance
 
 PIECE = 10

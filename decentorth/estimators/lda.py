@@ -29,8 +29,8 @@ from ..numerics.threads import one_thread
 from ..problems.common.division import placed
 from ..problems.common.pooled import root_inverse, symmetric_total
 from ..protocols import Array, Collective
-from .base import Directions, check_components, signs
 from .components import ComponentEstimator, pencil_images
+from .estimator import Directions, check_components, signs
 
 SINGULAR = 1e-14
 """The share of its largest eigenvalue up to which the least one of a scatter may be rounding."""

@@ -24,8 +24,8 @@ from ..numerics.threads import one_thread
 from ..problems.common import pooled
 from ..problems.common.division import placed
 from ..protocols import Array, Collective
-from .base import Directions, check_components, signs
 from .components import pencil_images
+from .estimator import Directions, check_components, signs
 from .streams import StreamEstimator, Streams
 
 

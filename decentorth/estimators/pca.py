@@ -32,16 +32,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import problems
 from ..api import Result
+from ..families.features.split import Among
 from ..numerics.definite import SINGULAR
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
 from ..problems.common.checks import Rows
 from ..problems.common.pooled import HERE, Units
 from ..problems.common.sparse_rows import SparseRows
-from ..problems.features.split import Among
 from ..problems.stiefel.pca import Weights
 from ..protocols import Array, Collective
-from .base import FLOATS, Directions, by_features, check_components, signs
+from .estimator import FLOATS, Directions, by_features, check_components, signs
 from .streams import StreamEstimator, Streams
 
 DIRECT = 1000
@@ -478,7 +478,7 @@ def _offsets(result: Result, turn: Array) -> Array | None:
     methods."""
     state = result.state
     problem = result.problem
-    if "behind" not in state._fields:
+    if not hasattr(state, "behind"):
         return None
     found = state.tracker - state.field
     if problem.offsets is not None:

@@ -12,8 +12,8 @@ import numpy as np
 from ..numerics.threads import one_thread
 from ..problems.common import pooled
 from ..protocols import Array, Collective
-from .base import Directions
 from .components import ComponentEstimator
+from .estimator import Directions
 
 
 class RunningCovariance(NamedTuple):

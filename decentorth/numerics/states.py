@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..protocols import Array
@@ -15,3 +17,13 @@ def arrays(state: object) -> list[Array]:
         case tuple():
             return [array for entry in state for array in arrays(entry)]
     return []
+
+
+def copied(state: Any) -> Any:
+    """A state of nested NamedTuples that shares no memory with ``state``."""
+    match state:
+        case np.ndarray():
+            return state.copy()
+        case tuple():
+            return type(state)(*[copied(entry) for entry in state])
+    return state

@@ -112,7 +112,7 @@ class AgentProblem(Shown, ABC, Generic[C]):
     some."""
     columns: tuple[tuple[str, ...], ...] | None = None
     """The names of the columns of each view of the samples, empty where they have none; None where
-    a point has no directions of the samples' columns."""
+    the rows of a point do not belong to columns."""
     classes: Mapping[str, int] = MappingProxyType({})
     """The number of samples of each class, where samples have classes."""
     nonsmooth: bool = False

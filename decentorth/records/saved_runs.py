@@ -12,14 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from topologies.flags import InputError
-from topologies.matrix_files import npy_array, npz_array, require_real
+from topologies.line.flags import InputError
+from topologies.line.matrix_files import npy_array, npz_array, require_real
 
 from ..protocols import Array
-from ..running.checkpoint import limited
-from ..running.checkpoint.files import Json
+from ..running.checkpoint.checkpoint_files import Json, limited
 from ..running.history import COUNTS, Column
-from .files import FINAL, HISTORY, SUMMARY
+from .run_files import FINAL, HISTORY, SUMMARY
 
 log = logging.getLogger(__name__)
 _HISTORY, _SUMMARY = 1 << 30, 1 << 26
@@ -121,13 +120,16 @@ def read_start(place: str | os.PathLike[str]) -> Array:
             point = npy_array(path)
         require_real(point.dtype, str(path))
     except FileNotFoundError:
-        why = f"{path} does not exist; has the run ended?"
-        raise InputError(f"cannot start from {place}: {why}") from None
+        raise InputError(
+            f"cannot start from {place}: {path} does not exist; has the run ended?"
+        ) from None
     except OSError as error:
         raise InputError(f"cannot start from {place}: {error.strerror}") from None
     except (ValueError, TypeError) as error:
-        why = f"{error}; give a run's folder or a .npy file of real numbers"
-        raise InputError(f"cannot start from {place}: {why}") from None
+        raise InputError(
+            f"cannot start from {place}: {error}; give a run's folder or a .npy file of real "
+            "numbers"
+        ) from None
     with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused later
         start: Array = np.ascontiguousarray(point, dtype=np.float64)
     return start

@@ -25,6 +25,7 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import sys
+from typing import Any
 
 import numpy as np
 from scipy.ndimage import gaussian_filter, map_coordinates
@@ -79,7 +80,7 @@ def standardized(view: np.ndarray) -> np.ndarray:
 
 def condition(
     problem: do.problems.CCA,
-    state: do.algorithms.decentralized.double_tracking.DoubleTrackingState,
+    state: Any,
 ) -> float:
     """Of P B, for the first agent's P."""
     found = []

@@ -20,10 +20,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.linalg import subspace_angles
 
-from decentorth.commands.line.flags import InputError
+from decentorth.commands.line.config_files import InputError
 from decentorth.commands.run.command import main as solve
 from decentorth.lab.demo import main as demo
-from decentorth.lab.plot.agents import plot_agents
 from decentorth.lab.plot.command import (
     PANELS,
     figure,
@@ -33,8 +32,9 @@ from decentorth.lab.plot.command import (
     read_configuration,
 )
 from decentorth.lab.plot.player import HASH, SCRIPT
+from decentorth.lab.plot.saved_graph import plot_agents
 from decentorth.protocols import Row
-from decentorth.records.files import RunFolder
+from decentorth.records.run_files import RunFolder
 from decentorth.records.saved_runs import final_points, read_history
 
 KEYS = (
@@ -294,7 +294,7 @@ def test_command_draws_folders(folder: Path, capsys: pytest.CaptureFixture[str])
             ["a", "--labels", "x,y"],
             "give one label for each run, all different, 1 in all, or NAME=LABEL for some; got x, y",
         ),
-        (["a", "--guide"], "give --x log"),
+        (["a", "--guide"], "give x log"),
         (["nowhere"], "is nowhere the folder of a run?"),
         (["a", "--against", "byte"], "did you mean 'bytes'?"),
         (

@@ -29,18 +29,19 @@ from decentorth.commands.line.shell import one_line, together
 from decentorth.commands.line.wiring import read_weights
 from decentorth.commands.run.command import main
 from decentorth.commands.run.dryrun import crossing
+from decentorth.display import size
 from decentorth.network.transport.communicator import SerialCommunicator
-from decentorth.problems import Deferred, ProcrustesSettings
+from decentorth.problems import Deferred, PCASettings, ProcrustesSettings
 from decentorth.protocols import SETUP
-from decentorth.records import progress
-from decentorth.records.files import hold
-from decentorth.records.progress import Lines
+from decentorth.records import progress_bar
+from decentorth.records.progress_bar import Lines
+from decentorth.records.run_files import hold
 from decentorth.records.saved_runs import final_points, read_history, read_start, read_summary
 from tests.reference.naive import landing_field
 from tests.support.commands import comparable, run
 from tests.support.mpi import HUNG, Job, run_ranks, until
 from tests.support.threads import on_ranks
-from topologies import progress as telling
+from topologies.line import progress as telling
 
 SMALL = "--dimension 6 --rank 2 --rows 4 --iterations 40 --algorithm drfgt".split()
 MODULE = ["-m", "decentorth.run"]
@@ -419,6 +420,26 @@ def test_dry_run_counts_and_writes_nothing(
     )
     assert "rank 0      agents 0 to 9, state 240 kB" in printed
     assert list(folder.iterdir()) == []
+
+
+def test_dry_run_has_the_counts_of_the_runs_of_its_alternatives(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    """The chosen method and each other one: set-up and iterations as the runs count them."""
+    words = "--problem pca --data digits --rank 3 --agents 4".split()
+    assert main([*words, "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "iteration   no messages\n" in said
+    (chosen,) = re.findall(r"^set-up +(.*)$", said, re.M)
+    others = re.findall(r"^instead +(\w+): iteration (.*); set-up about (.*)$", said, re.M)
+    assert [name for name, *_ in others] == ["block_krylov", "lbfgs", "deepca", "drfgt"]
+    problem = PCASettings(data="digits", rank=3).problem(4, seed=0)
+    for name, each, first in (("direct", "0 rounds, 0 messages, 0 B", chosen), *others):
+        history = solve(problem, name, "ring", iterations=2, record_every=1).history
+        sent = np.stack([history[column] for column in ("rounds", "messages", "bytes")], axis=1)
+        for found, words in ((sent[0], first), (sent[-1] - sent[-2], each)):
+            rounds, messages, size_sent = found.tolist()
+            assert words == f"{rounds} rounds, {messages} messages, {size(size_sent)}"
 
 
 SIZED = [
@@ -872,12 +893,12 @@ def test_a_long_set_up_says_what_it_does_and_how_far_it_is(
         said.append(capsys.readouterr().out)
         return f"setting up: {line} (" in "".join(said)
 
-    with progress.SettingUp(True):
+    with progress_bar.SettingUp(True):
         for part in (1, 2):
             SETUP.info("parts, %d of %d", part, 2)
             until(lambda part=part: has_said(f"parts, {part} of 2"))  # type: ignore[misc]
     capsys.readouterr()
-    with progress.SettingUp(False):
+    with progress_bar.SettingUp(False):
         SETUP.info("more parts")
     assert capsys.readouterr().out == ""
     assert SETUP.handlers == []

@@ -22,7 +22,7 @@ from .automatic_steps import Order, consensus_gap, tracking_step
 from .fields import Penalised, on_samples
 from .loopless import Momenta
 from .mixing import Chebyshev, effective, mix
-from .schedules import Auto
+from .schedules import Auto, Growing
 from .step_sizes import MeasuredStepSize, StepSize
 
 _C = TypeVar("_C")
@@ -64,17 +64,18 @@ class Sampling(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class Decentralized(Sampling):
-    """A method of agents that exchange points with their neighbours.
-
-    Parameters
-    ----------
-    step_size
-        A number > 0; auto: from the agents' Lipschitz constants, the spectrum of W and a given
-        penalty; or a schedule (diminishing, horizon), which a method without trackers needs to
-        approach a minimiser.
-    """
+    """A method of agents that exchange points with their neighbours."""
 
     step_size: StepSize = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        judged = self.batch_size is None and not self.safe
+        if isinstance(self.step_size, Growing) and not judged:
+            raise ValueError(
+                "growing steps are judged by moves along exact gradients: leave out batch_size "
+                "and safe, or take step_size auto"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,9 +163,9 @@ class Mixing(Decentralized):
         """
         return mix(network, self.rounds, self.chebyshev, *xs, push=push)
 
-    def mixing(self, network: Network) -> Spectrum:
-        """The eigenvalues of the matrix with which an iteration mixes."""
-        return effective(network.spectrum, self.rounds, self.chebyshev)
+    def mixing(self, spectrum: Spectrum) -> Spectrum:
+        """The eigenvalues of the matrix with which an iteration mixes, from those of W."""
+        return effective(spectrum, self.rounds, self.chebyshev)
 
 
 @dataclass(frozen=True, kw_only=True)

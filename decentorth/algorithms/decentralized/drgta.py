@@ -28,9 +28,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...protocols import Array, Network, Problem, RetractableManifold, Streams
+from ...protocols import (
+    Array,
+    Limits,
+    Network,
+    Problem,
+    RetractableManifold,
+    Riemannian,
+    Spectrum,
+    Streams,
+)
 from ..common import Retracting, advanced, blockwise, refresh, riemannian
-from .tracking import ManifoldTracking
+from .tracking import ManifoldTracking, limits_on_manifold, start_on_manifold
 from .tracking import TrackingState as State
 
 P = Problem[RetractableManifold]
@@ -56,9 +65,13 @@ class DRGTA(ManifoldTracking, Retracting):
     directed: ClassVar[bool] = True
     requires_set: ClassVar[tuple[type, ...]] = Retracting.requires_set
 
-    @property
-    def pull(self) -> float:
-        return self.consensus_step
+    def limits(self, spectrum: Spectrum) -> Limits:
+        return limits_on_manifold(self, spectrum, self.consensus_step)
+
+    def init(
+        self, problem: Problem[Riemannian], network: Network, streams: Streams, x0: Array
+    ) -> State:
+        return start_on_manifold(self, problem, network, streams, x0, self.consensus_step)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         a = self.consensus_step

@@ -17,10 +17,11 @@ and with the second the trackers are mixed last too: sum_j W_ij (y_j + F_j(new x
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 from ...protocols import (
     Array,
+    Limits,
     Network,
     Problem,
     ProjectableManifold,
@@ -29,9 +30,27 @@ from ...protocols import (
     Spectrum,
     Streams,
 )
-from ..common import Mixing, blockwise, effective, riemannian, schedule, steepness
-from ..common.automatic_steps import curved_step, push_pull_step, start, tracking_step
-from .exact import Exact, most_tracking
+from ...settings import Positive
+from ..common import (
+    Auto,
+    GrowingStepSize,
+    Mixing,
+    Order,
+    Ordered,
+    blockwise,
+    landing,
+    riemannian,
+    schedule,
+    steepness,
+)
+from ..common.automatic_steps import (
+    curved_step,
+    most_growth,
+    push_pull_step,
+    start,
+    tracking_step,
+)
+from .safe import Eps
 
 
 class TrackingState(NamedTuple):
@@ -48,8 +67,6 @@ class TrackingState(NamedTuple):
     base: Array
     k: int
     gradients: int
-    progress: Any = ()
-    """Progress of growing or of safe steps."""
     momenta: Any = ()
     """The `Momenta` of accelerated mixing."""
 
@@ -68,8 +85,6 @@ class PenalisedState(NamedTuple):
     penalty: Array
     k: int
     gradients: int
-    progress: Any = ()
-    """Progress of growing or of safe steps."""
     momenta: Any = ()
     """The `Momenta` of accelerated mixing."""
 
@@ -93,63 +108,112 @@ def projected(problem: Manifold, x: Array, mixed: Array, along: Array, step: Arr
 P = Problem[Riemannian]
 
 
-@dataclass(frozen=True, kw_only=True)
-class OnManifold(Mixing):
-    """A method that mixes points on a manifold and their Riemannian gradients.
+def gap_and_aim(mixing: Spectrum, pull: float) -> tuple[float, float]:
+    """The gap of points that move the share ``pull`` of the way to their neighbours' mean, and the
+    target of automatic steps for the product of step and curvature."""
+    gap = pull * (1.0 - mixing.lambda_2)
+    return gap, tracking_step(Spectrum(1.0 - gap, mixing.lambda_min), "combine-then-adapt")
+
+
+def limits_on_manifold(method: Mixing, spectrum: Spectrum, pull: float = 1.0) -> Limits:
+    """The limits of steps of a method that tracks Riemannian gradients; see `start_on_manifold`."""
+    gap, aim = gap_and_aim(method.mixing(spectrum), pull)
+    return Limits(1.0 - spectrum.lambda_2, most_growth(gap, aim))
+
+
+def start_on_manifold(
+    method: Mixing,
+    problem: P,
+    network: Network,
+    streams: Streams,
+    x0: Array,
+    pull: float = 1.0,
+    shortening: float = 1.0,
+) -> TrackingState:
+    """Return the first state of a method that tracks Riemannian gradients, with its first steps.
 
     Automatic steps are those of `curved_step` with ``c = min(0.5 u, sqrt(gap))``. Here u is the
     tracking limit (combine-then-adapt) of the matrix with which an iteration mixes. For a single
-    agent c = 0.7.
+    agent c = 0.7. On a directed graph c is that of `push_pull_step`, late, and the steps are
+    divided by the gain. A schedule whose steps may grow starts with steps that are smaller by the
+    same factor: on a curved set larger steps make the agents lose consensus permanently.
 
-    If points move only the share `pull` of the way to their neighbours' mean, the gap is smaller
-    by that factor. A schedule whose steps may grow starts with steps that are smaller by the
-    same factor: on a curved set larger steps make the agents lose consensus permanently. On a
-    directed graph c is that of `push_pull_step`, late, and the steps are divided by the gain.
+    Parameters
+    ----------
+    pull
+        The share of the way to their neighbours' mean that points move, by which the gap is
+        smaller.
+    shortening
+        A factor of automatic steps.
     """
 
-    requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
+    def automatic() -> tuple[Array, int]:
+        c, gap, gain = 0.7, 1.0, 1.0
+        if network.directed:
+            found = network.push_pull_spectrum
+            c = push_pull_step(found, late=True)
+            gain = found.gain
+            gap = pull * (1.0 - found.sigma)
+        elif network.n_agents > 1:
+            gap, c = gap_and_aim(method.mixing(network.spectrum), pull)
+        steep, spent = steepness(problem, network, streams, x0)
+        step = curved_step(steep, c, gap) / (gain * schedule(method.step_size).most)
+        return shortening * step, spent
 
-    @property
-    def pull(self) -> float:
-        """The share of the way to the neighbours' mean, at most 1."""
-        return 1.0
-
-    @property
-    def shortening(self) -> float:
-        """The factor of automatic steps."""
-        return 1.0
-
-    def gap_and_aim(self, spectrum: Spectrum) -> tuple[float, float]:
-        """The gap, and the target of automatic steps for the product of step and curvature."""
-        mixing = effective(spectrum, self.rounds, self.chebyshev)
-        gap = self.pull * (1.0 - mixing.lambda_2)
-        return gap, tracking_step(Spectrum(1.0 - gap, mixing.lambda_min), "combine-then-adapt")
-
-    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> TrackingState:
-        def automatic() -> tuple[Array, int]:
-            c, gap, gain = 0.7, 1.0, 1.0
-            if network.directed:
-                found = network.push_pull_spectrum
-                c = push_pull_step(found, late=True)
-                gain = found.gain
-                gap = self.pull * (1.0 - found.sigma)
-            elif network.n_agents > 1:
-                gap, c = self.gap_and_aim(network.spectrum)
-            steep, spent = steepness(problem, network, streams, x0)
-            step = curved_step(steep, c, gap) / (gain * schedule(self.step_size).most)
-            return self.shortening * step, spent
-
-        step, base, spent = start(self.step_size, len(x0), automatic)
-        field = blockwise(riemannian, self.oracle(problem, streams, 0), x0)
-        return TrackingState(x0.copy(), field.copy(), field, step, base, 0, spent + 1)
+    step, base, spent = start(method.step_size, len(x0), automatic)
+    field = blockwise(riemannian, method.oracle(problem, streams, 0), x0)
+    return TrackingState(x0.copy(), field.copy(), field, step, base, 0, spent + 1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ManifoldTracking(Exact, OnManifold):
+class ManifoldTracking(Mixing):
     """Tracking of Riemannian gradients by points that stay on a manifold."""
 
     gradient_factor: ClassVar[float] = 1.0
     on_devices: ClassVar[bool] = True
+    requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
 
-    def most(self, spectrum: Spectrum) -> float:
-        return most_tracking(*self.gap_and_aim(spectrum))
+    step_size: GrowingStepSize = "auto"
+
+    def limits(self, spectrum: Spectrum) -> Limits:
+        return limits_on_manifold(self, spectrum)
+
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> TrackingState:
+        return start_on_manifold(self, problem, network, streams, x0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PenalisedTracking(Ordered):
+    """Gradient tracking along a field that draws points to the manifold, with safe steps if asked
+    for.
+
+    Parameters
+    ----------
+    penalty
+        The weight of infeasibility, above 0, or auto.
+    safe
+        Halve steps that turn out too large and start over, so that no agent ever leaves the safety
+        region. With a given step, an automatic penalty is adjusted as well.
+    """
+
+    gradient_factor: ClassVar[float] = 1.0
+    requires_set: ClassVar[tuple[type, ...]]
+
+    step_size: GrowingStepSize = "auto"
+    penalty: Positive | Auto = "auto"
+    safe: bool = False
+    eps: Eps = 0.5
+
+    def field(self, problem: Any, x: Array, penalty: Array) -> Array:
+        """Return the tracked field at x, which is the landing field, shaped like ``x``.
+
+        ``penalty`` is ``(n_local,)``.
+        """
+        return landing(problem, x, penalty)
+
+    def limits(self, spectrum: Spectrum) -> Limits:
+        order = cast(Order, self.order)
+        gap = self.gap(spectrum)
+        if order != "combine-then-adapt":
+            return Limits(gap)
+        return Limits(gap, most_growth(gap, self.aim(spectrum, order)))

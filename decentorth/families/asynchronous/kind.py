@@ -13,7 +13,8 @@ from decentorth.api.rank_loss import divided_anew
 from decentorth.api.result import Result
 from decentorth.network import Network, surviving
 from decentorth.protocols import Asynchronous
-from decentorth.running.checkpoint import AGENTS, CheckpointWriter, Resumed, on_all
+from decentorth.running.checkpoint import CheckpointWriter, Resumed
+from decentorth.running.checkpoint.checkpoint_files import AGENTS, on_all
 from decentorth.running.loop import Outcome
 from decentorth.running.options import Options
 from decentorth.running.parts import Parts

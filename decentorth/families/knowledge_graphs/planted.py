@@ -22,10 +22,10 @@ def around_pole(rng: np.random.Generator, signs: Array, number: int, spread: flo
     return coordinates
 
 
-def planted(
+def planted_triples(
     rng: np.random.Generator, constraint: JOrthogonal, entities: int, relations: int, triples: int
 ) -> Index:
-    """``(N, 3)``: about ``triples`` triples, at least one for each (h, r), in random order.
+    """Return about ``triples`` triples, ``(N, 3)``, at least one for each (h, r), in random order.
 
     ``constraint`` is the set of the relations, with at least one sign -1.
     """

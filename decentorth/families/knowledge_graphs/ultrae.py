@@ -48,7 +48,7 @@ from decentorth.settings import Count, Finite, Natural, Positive, Settings
 
 from .knowledge import COLUMN, Completions, KnowledgeGraph, Side, check, corrupted
 from .planted import around_pole
-from .ranking import MEASURES, filtered_ranks, measures
+from .ranking import MEASURES, filtered_ranks, rank_measures
 
 PASS_BYTES = 1 << 21
 """The bytes of the other entities' points of a piece of the triples."""
@@ -431,7 +431,7 @@ class UltraE(AgentProblem[JOrthogonalStack]):
     def evaluate(self, xhat: Array) -> tuple[float, ...]:
         """The mean reciprocal rank of held-out triples, over heads and tails, and the shares of
         ranks up to 1, 3 and 10."""
-        return measures(self.ranks(xhat, self.judged).reshape(-1))
+        return rank_measures(self.ranks(xhat, self.judged).reshape(-1))
 
 
 def _completions(triples: Index, n_entities: int) -> dict[Side, Completions]:

@@ -12,21 +12,21 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from topologies.flags import InputError
-from topologies.text import specifications
+from topologies.line.flags import InputError
+from topologies.line.text import specifications
 
 from ...api.same import check_facts
 from ...network import even_bounds
 from ...network.collective import AgentCollective
 from ...network.transport.communicator import connect
 from ...protocols import SETUP
-from ...records.files import COMPARISON
-from ...records.progress import trial_progress
+from ...records.progress_bar import trial_progress
+from ...records.run_files import COMPARISON
 from ...running.options import Options
 from .comparison import Comparison
+from .comparison_rules import Rules
 from .methods import methods
 from .model import NetworkModel
-from .rules import Rules
 from .trials import Job, Store, Trace, make
 from .tuning import Candidate, Entry, best, candidates, own_step
 from .workers import results

@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
-from ...records.figures import save as save_figure
-from ...records.files import csv_text, replacing
-from ...running.checkpoint import limited
+from ...figures.canvas import save as save_figure
+from ...records.run_files import csv_text, replacing
+from ...running.checkpoint.checkpoint_files import limited
 from ...settings import settings, values
+from .comparison_figures import curves, figure
+from .comparison_rules import Rules
+from .comparison_tables import table
 from .counts import CountedRuns
-from .figures import curves, figure
 from .model import NetworkModel
-from .rules import Rules
-from .tables import table
 from .trials import DAMAGED, LARGEST, Trace
 from .tuning import Candidate, Entry
 

@@ -31,7 +31,7 @@ from ...process.environment import (
     expected_ranks,
     local_ranks,
 )
-from ...process.leaving import early, ended, initializing, mark_end
+from ...process.process_ends import early, ended, initializing, mark_end
 from ...protocols import Array, Index
 from .watch import Pulse, Watch
 
@@ -55,9 +55,9 @@ with initializing():
             mpi4py.rc.initialize = False
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # the second without an MPI library
-        wrong = f"mpi4py could not load one ({str(error).splitlines()[0]})"
         raise RuntimeError(
-            f"ranks need an MPI library, and {wrong}. Install one beside decentorth (pip install "
+            "ranks need an MPI library, and mpi4py could not load one "
+            f"({str(error).splitlines()[0]}). Install one beside decentorth (pip install "
             f'"mpich>=5") and start with {sys.prefix}/bin/mpirun, or leave mpirun out to simulate '
             "in one process"
         ) from error

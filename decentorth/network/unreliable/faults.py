@@ -17,7 +17,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from topologies import text
+from topologies.line import text
 
 from ...protocols import Index
 from ...settings import Count, Probability, Range, Settings, Share
@@ -60,6 +60,11 @@ class Edges(NamedTuple):
 class Fault(Settings):
     """A fault of messages or agents, whose name is that of its class in lower case."""
 
+    @property
+    def working(self) -> float:
+        """The expected share of the edges on which it lets both messages of a round through."""
+        return 1.0
+
     def __str__(self) -> str:
         """As it is written in files and flags."""
         return text.shown(type(self).__name__.lower(), self, defaults=True)
@@ -80,6 +85,10 @@ class Loss(MessageLoss):
 
     p: Probability
 
+    @property
+    def working(self) -> float:
+        return (1.0 - self.p) ** 2
+
     def lost(self, edges: Edges, seed: int, number: int) -> Struck:
         return partial(self._struck, Draws(seed, number, *edges.directed()))
 
@@ -92,6 +101,10 @@ class Failures(MessageLoss):
     """Each edge fails with probability ``p`` in every round, in both directions."""
 
     p: Probability
+
+    @property
+    def working(self) -> float:
+        return 1.0 - self.p
 
     def lost(self, edges: Edges, seed: int, number: int) -> Struck:
         return partial(self._struck, Draws(seed, number, *edges))
@@ -130,6 +143,10 @@ class Bursts(_Lasting, MessageLoss):
     bad: Annotated[float, Range(least=0, most=1)] = 1.0
     good: Probability = 0.0
 
+    @property
+    def working(self) -> float:
+        return self.p * (1.0 - self.bad) ** 2 + (1.0 - self.p) * (1.0 - self.good) ** 2
+
     def lost(self, edges: Edges, seed: int, number: int) -> Struck:
         chain = Chain(Draws(seed, number, *edges), self.p, self.length)
         draws = Draws(seed, number | 1 << 16, *edges.directed())
@@ -143,6 +160,10 @@ class Bursts(_Lasting, MessageLoss):
 class Sleep(_Lasting):
     """Agents sleep, or stop and return with their state: meanwhile they neither compute, send nor
     receive."""
+
+    @property
+    def working(self) -> float:
+        return (1.0 - self.p) ** 2
 
     def down(self, n_agents: int, seed: int, number: int) -> Struck:
         """Return a function that gives the mask ``(n,)`` of the agents asleep in an iteration."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.words import suggestion
+from topologies.line.words import suggestion
 
 from ...protocols import Array, Collective
 from .here import HERE

@@ -12,7 +12,10 @@ an experiment of Deng & Hu, "Decentralized projected Riemannian gradient method 
 optimization on compact submanifolds", 2023, and of its successors.
 
 No constant bounds the curvature of f_i for all x (the least squares may come close to singular), so
-the problem gives no Lipschitz constant: automatic steps estimate it at the start.
+the problem gives no Lipschitz constant: automatic steps estimate it at the start. Without ridge
+there are infima that no x attains. Let the range of x tend to one with a unit vector e_k. Columns
+without entry k then see only the direction from which it comes, and their v grows without bound.
+Some descents end there, with large gradients. With any ridge the objective is smooth.
 """
 
 from __future__ import annotations
@@ -85,7 +88,7 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
         The rank r.
     ridge
         Weight of ||v||^2, not negative. Without it each column needs at least ``rank`` observed
-        entries.
+        entries, and a descent may end where least squares become singular.
     held_out
         Known entries, of the shapes of A with NaN otherwise, that judge the completion. Their root
         mean squared error is then ``held_out_rmse`` in the history.
@@ -274,7 +277,7 @@ class MatrixCompletionSettings(Sourced):
         (generated data).
     ridge
         Weight of the squared coefficients; a positive one admits columns with fewer than rank
-        observed entries.
+        observed entries, and keeps descents from singular least squares.
     held_out
         Share of the observed entries of each column that is kept out of the objective; their root
         mean squared error becomes the column held_out_rmse of the history.

@@ -19,11 +19,11 @@ import yaml
 import topologies as tp
 from decentorth import DRFGT
 from decentorth.compare import Rules, compare, load
+from decentorth.figures.canvas import save
 from decentorth.lab.compare.command import CompareForm, main
 from decentorth.lab.compare.tuning import own_step
 from decentorth.lab.plot.command import main as plot
 from decentorth.problems import ProcrustesSettings
-from decentorth.records.figures import save
 from tests.support.commands import OWN_METHOD
 from tests.support.disks import small_files
 from tests.support.mpi import HUNG, ROOT, run_ranks, until
@@ -77,6 +77,24 @@ def test_a_comparison_is_that_of_the_programming_interface(made: Path) -> None:
     )
     assert counts(made) == timeless(found.table("csv"))
     assert any(line.reached == 2 for line in found.lines)
+
+
+def test_auto_and_methods_by_sums_beside_gossip(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rows of auto are those of the method that it takes."""
+    words = "--problem pca --data digits --rank 2 --agents 4 --iterations 300 --trials 1"
+    methods = "auto,direct,block_krylov,lbfgs,deepca"
+    given = [*words.split(), "--algorithms", methods, "--tolerances", "1e-3", "--no-plot"]
+    assert main([*given, "--out", str(tmp_path), "--workers", "1"]) == 0
+    rows = {row["algorithm"]: row for row in counts(tmp_path)}
+    assert [*rows] == methods.split(",")
+    assert all(row["reached"] == "1" for row in rows.values())
+    own, direct = (dict(rows[name]) for name in ("auto", "direct"))
+    assert (own.pop("step"), direct.pop("step")) == ("takes Direct", "none")
+    assert own.pop("algorithm") != direct.pop("algorithm")
+    assert own == direct
+    assert "| takes Direct " in capsys.readouterr().out
 
 
 def test_a_full_disk_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -255,7 +273,7 @@ BAD = [
     ("--algorithms drfgt --metric error", "metric: error needs a problem whose answer is known"),
     ("--algorithms drfgt --out x --panels fog", "no run has the metric 'fog' (there are bytes, "),
     (
-        "--algorithms drfgt --topology one_peer_exponential --agents 8",
+        "--algorithms drgta --topology one_peer_exponential --agents 8",
         "a time-varying network lacks the eigenvalues",
     ),
     ("--algorithms drfgt --out /dev/null/x", "cannot write to /dev/null/x"),

@@ -25,7 +25,7 @@ from decentorth.network.unreliable.faults import (
     MessageLoss,
     fault,
 )
-from decentorth.network.unreliable.network import edges_of
+from decentorth.network.unreliable.unreliable_network import edges_of
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.protocols import Array
 from tests.support.threads import on_ranks

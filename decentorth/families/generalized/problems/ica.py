@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike
 from decentorth.numerics.threads import one_thread
 from decentorth.problems.base import C, Deferred, Loadable, Outline, stream
 from decentorth.problems.common.checks import AgentArrays, agent_weights, matrices, samples
-from decentorth.problems.common.division import AgentSamples, Divided, Generated
+from decentorth.problems.common.division import AgentSamples, Divided, Generated, samples_of
 from decentorth.problems.common.pooled import Wanted, total, whitening
 from decentorth.problems.common.rows import SeparableLosses
 from decentorth.protocols import Array, Collective, Index
@@ -377,7 +377,7 @@ class ICASettings(Divided):
                 "without whitening the covariance of all samples makes the constraint, which none "
                 f"of {n_agents} agents knows: whiten the samples (whiten), or take n_agents 1"
             )
-        source = self._source(n_agents, seed)
+        source = samples_of(self, n_agents, seed, self._drawn)
 
         def made(rows: list[Array], agents: slice, mixing: Array | None) -> ICA:
             return ICA(

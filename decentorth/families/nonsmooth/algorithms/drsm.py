@@ -69,7 +69,7 @@ class DRSM(DRSGD):
             return self
         ratio = 0.97
         if network.n_agents > 1:
-            ratio = max(ratio, 1.0 - (1.0 - self.mixing(network).lambda_2) / 4.0)
+            ratio = max(ratio, 1.0 - (1.0 - self.mixing(network.spectrum).lambda_2) / 4.0)
         return replace(self, step_size=Geometric(ratio=min(round(ratio, 6), 1.0 - 1e-6)))
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> DescentState:

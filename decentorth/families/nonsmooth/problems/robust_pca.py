@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decentorth.problems.base import Outline
+from decentorth.problems.base import AgentProblem, Deferred
 from decentorth.problems.common.checks import Rows, SparseOrArrays, samples
 from decentorth.problems.common.division import Part
 from decentorth.problems.common.sparse_rows import SparseRows, beside
@@ -148,8 +148,11 @@ class RobustPCASettings(SparsePCASettings):
 
     delta: Positive = 3.0
 
-    def _made(self, part: Part) -> WithTerm:
-        return RobustPCA(part.rows, self.rank, self.delta, self.mu, term=self.term, **part.place)
+    def problem(self, n_agents: int, seed: int) -> Deferred:
+        """The problem; the seed divides the samples."""
 
-    def _sizes(self, d: int) -> Outline:
-        return super()._sizes(d)._replace(more=lambda own: sum(own) * (d + 1))
+        def make(part: Part) -> AgentProblem[Stiefel]:
+            term = self.term
+            return RobustPCA(part.rows, self.rank, self.delta, self.mu, term=term, **part.place)
+
+        return self._of_normalized(n_agents, seed, make, lambda own, d: sum(own) * (d + 1))

@@ -27,7 +27,14 @@ import numpy as np
 from decentorth.data import partition
 from decentorth.problems.base import Deferred, Loadable, Outline, stream
 from decentorth.problems.common.checks import SparseOrArrays, agent_weights, samples
-from decentorth.problems.common.division import OneView, Part, SampleFile, even_counts
+from decentorth.problems.common.division import (
+    Divided,
+    Part,
+    SampleFile,
+    even_counts,
+    of_one_view,
+    samples_of,
+)
 from decentorth.problems.common.once import Once
 from decentorth.problems.common.pooled import symmetric_total, with_spectrum
 from decentorth.problems.common.rows import RowLosses
@@ -242,7 +249,7 @@ def _inverse_root(squares: Array) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RSRSettings(OneView):
+class RSRSettings(Divided):
     """Robust subspace recovery: generated as in paper 002, Section 5.1, or from a user's samples.
 
     Parameters
@@ -302,18 +309,20 @@ class RSRSettings(OneView):
     _for_files = "labels", "normalize", "scale", "missing"
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
+        """The problem; the seed divides the samples, or generates them."""
         if self.data is None:
             return self._generated(n_agents, seed)
-        return super().problem(n_agents, seed)
 
-    def _prepared(self, rows: list[Array], collective: Collective) -> list[Array]:
-        return [on_sphere(a) for a in rows] if self.normalize else rows
+        def prepare(rows: list[Array], collective: Collective) -> list[Array]:
+            return [on_sphere(a) for a in rows] if self.normalize else rows
 
-    def _made(self, part: Part) -> RobustSubspaceRecovery:
-        return RobustSubspaceRecovery(part.rows, self.rank, **part.place)
+        def make(part: Part) -> RobustSubspaceRecovery:
+            return RobustSubspaceRecovery(part.rows, self.rank, **part.place)
 
-    def _sizes(self, d: int) -> Outline:
-        return Outline(copies=1.0 + self.normalize, point=d * self.rank)
+        def outline(d: int) -> Outline:
+            return Outline(copies=1.0 + self.normalize, point=d * self.rank)
+
+        return of_one_view(samples_of(self, n_agents, seed), make, outline, prepare)
 
     def _generated(self, n_agents: int, seed: int) -> Deferred:
         total = self.inliers + self.outliers

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from decentorth.families.generalized.problems.cca_settings import TwoViews, View
+from decentorth.problems.base import Deferred
 from decentorth.problems.common.checks import SparseOrArrays, samples
 from decentorth.problems.common.division import DataPlace, PooledPlace
 from decentorth.problems.common.sparse_rows import beside
@@ -143,7 +144,13 @@ class SparseCCASettings(TwoViews):
     mu: NotNegative = 0.1
     term: Term = "l1"
 
-    def _made(self, first: View, second: View, place: PooledPlace) -> SparseCCA:
-        where = DataPlace(n_agents=place["n_agents"], first_agent=place["first_agent"])
-        with place["collective"].together():
-            return SparseCCA(first.rows, second.rows, self.rank, self.mu, term=self.term, **where)
+    def problem(self, n_agents: int, seed: int) -> Deferred:
+        """The problem; the seed divides the samples, or generates them."""
+
+        def make(first: View, second: View, place: PooledPlace) -> SparseCCA:
+            where = DataPlace(n_agents=place["n_agents"], first_agent=place["first_agent"])
+            term = self.term
+            with place["collective"].together():
+                return SparseCCA(first.rows, second.rows, self.rank, self.mu, term=term, **where)
+
+        return self._of_both(n_agents, seed, make, make, lambda m, n1, n2: 0)

@@ -20,7 +20,7 @@ from typing import cast
 
 import numpy as np
 
-from decentorth.problems.base import AgentProblem, Outline, SeparateColumns
+from decentorth.problems.base import AgentProblem, Deferred, SeparateColumns
 from decentorth.problems.common.checks import SparseOrArrays, samples
 from decentorth.problems.common.division import Part
 from decentorth.problems.common.squares import SquaresProblem, gram_numbers
@@ -144,8 +144,10 @@ class SparsePCASettings(L1PCASettings):
     mu: NotNegative = 0.5
     term: Term = "l1"
 
-    def _made(self, part: Part) -> AgentProblem[Stiefel]:
-        return SparsePCA(part.rows, self.rank, self.mu, term=self.term, **part.place)
+    def problem(self, n_agents: int, seed: int) -> Deferred:
+        """The problem; the seed divides the samples."""
 
-    def _sizes(self, d: int) -> Outline:
-        return super()._sizes(d)._replace(more=lambda own: gram_numbers(own, d))
+        def make(part: Part) -> AgentProblem[Stiefel]:
+            return SparsePCA(part.rows, self.rank, self.mu, term=self.term, **part.place)
+
+        return self._of_normalized(n_agents, seed, make, gram_numbers)
