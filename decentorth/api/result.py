@@ -20,7 +20,7 @@ from ..network import Network
 from ..network.collective import AgentCollective
 from ..numerics.threads import one_thread
 from ..problems import AgentProblem
-from ..problems.common.pooled import Units
+from ..problems.common.pooled_rows import Units
 from ..protocols import Answered, Array, Declared, Row, SplitFeatures
 from ..records.run_files import SUMMARY, save, variables
 from ..records.saved_runs import mean_rows, read_finished

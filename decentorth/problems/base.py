@@ -20,7 +20,7 @@ from ..protocols import Array, Collective, ConstraintSet, Index
 from ..settings import check
 from .common.checks import matrices, same_columns, same_names
 from .common.gradient_check import GradientCheck, random_direction, taylor_slopes, worst
-from .common.pooled import ASIS, Missing, Units, Wanted, in_units
+from .common.pooled_rows import ASIS, Missing, Units, Wanted, in_units
 
 BLOCK_BYTES = 1 << 18
 """The bytes of the points of a run of agents that are evaluated together, so that temporaries stay

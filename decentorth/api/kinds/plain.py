@@ -56,8 +56,8 @@ from ...stopping import as_rule
 from .. import automatic, capabilities, conversions, steps
 from ..arguments import AnySetup
 from ..losses import Loss
+from ..rank_agreement import check_arguments, check_facts
 from ..result import Result
-from ..same import check_arguments, check_facts
 from ..sizes import check_data, check_points
 
 

@@ -45,7 +45,7 @@ from decentorth.problems.base import (
 )
 from decentorth.problems.common.checks import is_matrix, matrices
 from decentorth.problems.common.division import DividedSettings, even_counts
-from decentorth.problems.common.pooled import Units
+from decentorth.problems.common.pooled_rows import Units
 from decentorth.protocols import Array, Collective, Index, Observed
 from decentorth.sets import Euclidean
 from decentorth.settings import check

@@ -36,7 +36,7 @@ from decentorth.problems.base import (
 )
 from decentorth.problems.common.division import Sourced
 from decentorth.problems.common.moments import packed, unpacked
-from decentorth.problems.common.pooled import HERE, Units, symmetric_total
+from decentorth.problems.common.pooled_rows import HERE, Units, symmetric_total
 from decentorth.problems.stiefel.pca import subspace_distance
 from decentorth.protocols import Array, Collective
 from decentorth.settings import Condition, Count
