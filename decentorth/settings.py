@@ -53,7 +53,7 @@ Count = Annotated[int, Range(least=1)]
 Seed = Annotated[
     int, Range(least=0), "Seed of generated data, the start, random graphs and sampling."
 ]
-Quiet = Annotated[bool, "Print nothing but errors."]
+Quiet = Annotated[bool, "Print only errors."]
 Condition = Annotated[float, Range(least=1)]
 """The condition of a matrix."""
 

@@ -12,6 +12,8 @@ takes the slow agent's period and the longest delay. Prints periods and messages
 of an edge, and draws the gradient against time. ::
 
     python examples/asynchronous.py asynchronous.png
+
+Explained in ``docs/asynchronous.md``.
 """
 
 import sys

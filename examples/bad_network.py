@@ -14,6 +14,8 @@ gradient norm against iterations and against bytes, and the error of tracking.
 
     python examples/bad_network.py bad_network.png            # a minute or two
     python examples/bad_network.py bad_network.png 300        # 300 iterations
+
+Explained in ``docs/bad_networks.md``.
 """
 
 import os

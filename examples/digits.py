@@ -14,6 +14,8 @@ The figure has the distance from the components of all images against the bytes
 sent. Methods with gradient tracking reach it to rounding. DGD and gradient
 tracking without a manifold are controls. DRSGD and DPRGD need steps that
 shrink.
+
+Explained in ``docs/comparing.md``.
 """
 
 import sys

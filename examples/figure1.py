@@ -21,6 +21,8 @@ smallest median gradient norm in the end, over the seeds and without a
 divergence. Slopes are fitted to the curves themselves over the last decade and
 a half; a running mean of squares would have the slope -1 for any curve that
 falls fast enough.
+
+All numbers: ``docs/papers/004.md``.
 """
 
 import os

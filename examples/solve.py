@@ -7,6 +7,8 @@ or unchanged under mpirun::
 
     python examples/solve.py
     mpirun -n 3 python examples/solve.py
+
+Explained in ``docs/using.md``.
 """
 
 import numpy as np

@@ -11,6 +11,8 @@ of 1e-6 of the first, at most 2000, and draws the gradient against the MB that
 an agent sends. ::
 
     python examples/split_features.py split_features.png
+
+Explained in ``docs/features.md``.
 """
 
 import sys

@@ -11,6 +11,8 @@ bytes sent by an agent. ::
 
     python examples/time_varying.py time_varying.png          # 3000 iterations
     python examples/time_varying.py time_varying.png 1000
+
+Explained in ``docs/networks.md``.
 """
 
 import sys

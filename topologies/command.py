@@ -72,9 +72,9 @@ def main(
         a sequence.
     """
     from topologies import names, reports
-    from topologies.sequences.names import is_sequence_name
-    from topologies.weights.checks import adjacency
+    from topologies.sequences.sequence_names import is_sequence_name
     from topologies.weights.rules import conductance_weights
+    from topologies.weights.weight_checks import adjacency
 
     scored = {"self-weight": self_weight, "curvatures": curvatures, "order": order}
     unused: dict[str, object]

@@ -12,7 +12,7 @@ from topologies.canonical import Adjacency, WeightsLike, distances
 from topologies.line.later import nx
 from topologies.line.memory import dense
 from topologies.spectra.eigenvalues import eigenvalues, laplacian_extremes
-from topologies.weights.checks import adjacency, check_weights
+from topologies.weights.weight_checks import adjacency, check_weights
 
 Matrix: TypeAlias = NDArray[np.float64]
 

@@ -20,17 +20,17 @@ from typing import Any, TypeAlias
 
 from topologies.canonical import Weights
 from topologies.directed import graphs as directed_graphs
-from topologies.graphs import families as graphs
+from topologies.graphs import graph_families as graphs
 from topologies.graphs import random as random_graphs
 from topologies.graphs import real as networks
 from topologies.graphs.edges import Edges
-from topologies.graphs.families import Labelled
+from topologies.graphs.graph_families import Labelled
 from topologies.line.later import nx
 from topologies.line.text import divided, values
 from topologies.line.typed import Shape
 from topologies.line.words import normal_name
-from topologies.weights.checks import adjacency
 from topologies.weights.conductances import attribute_of
+from topologies.weights.weight_checks import adjacency
 
 _FAMILIES: tuple[Callable[..., Any], ...] = (
     *(graphs.barbell, graphs.binary_tree, graphs.chordal_cycle, graphs.circulant, graphs.complete),

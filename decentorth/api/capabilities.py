@@ -264,6 +264,12 @@ def check_sums(name: str, network: Network, arrives: bool) -> None:
         )
 
 
+TWO_AGENTS = (
+    "secure sums hide nothing between two agents: each computes the other's terms from the totals"
+)
+"""The note of a run by masked sums of two agents."""
+
+
 def check_secure(algorithm: Method, n_agents: int, hides: bool) -> None:
     """Raise ValueError unless secure sums hide all that the method sends.
 
@@ -273,19 +279,21 @@ def check_secure(algorithm: Method, n_agents: int, hides: bool) -> None:
         raise ValueError("secure hides the terms of several agents, and this run has one")
     if algorithm.network != "single-agent" and not Declared.of(algorithm).only_sums:
         raise ValueError(
-            f"secure is for methods by exact sums, and {type(algorithm).__name__} sends points to "
-            "neighbours: take direct, block_krylov, lbfgs, conjugate_gradients or another method "
-            "for one agent (lobpcg for split features), or leave secure out"
+            f"secure sums are for methods by exact sums, and {type(algorithm).__name__} sends "
+            "points to neighbours: take direct, block_krylov, lbfgs, conjugate_gradients or "
+            "another method for one agent (lobpcg for split features); or send in the clear: at "
+            "sites give clear_sums, otherwise leave secure out"
         )
     if not hides:
         raise ValueError(
             "secure sums are made on the host, and need every message: leave device and channel "
-            "out, or secure"
+            "out; or send in the clear: at sites give clear_sums, otherwise leave secure out"
         )
     if n_agents > MOST_AGENTS:
         raise ValueError(
             f"secure sums are for at most {MOST_AGENTS} agents, as each has a mask with every "
-            f"other one; this run has {n_agents}"
+            f"other one, and this run has {n_agents}: send in the clear, at sites by "
+            "clear_sums, otherwise without secure"
         )
 
 

@@ -26,7 +26,8 @@ from ..algorithms.decentralized.wrappers import WrappedState
 from ..network import Shrinking, surviving
 from ..numerics.threads import one_thread
 from ..protocols import Array, Declared, LocalProducts, Rewound
-from ..running.checkpoint import Resumed, kept
+from ..running.checkpoint import Resumed
+from ..running.checkpoint.checkpoint_files import kept
 from ..running.history import History
 from ..running.metrics import splits_features
 from ..running.options import Options

@@ -23,20 +23,20 @@ from ..problems import AgentProblem
 from ..problems.common.pooled import Units
 from ..protocols import Answered, Array, Declared, Row, SplitFeatures
 from ..records.run_files import SUMMARY, save, variables
-from ..records.saved_runs import read_finished
+from ..records.saved_runs import mean_rows, read_finished
 from ..running.history import COUNTS, History
 from ..running.local_stopping import Agreement
 from ..running.loop import Outcome
 from ..running.metrics import error_name
 from .automatic import advice, in_words
-from .directions import Columns
+from .directions import SampleColumns
+from .ledger_table import Sent, sent
 from .losses import Loss
-from .sent import Sent, sent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ..problems.common.coordinates import Coordinates
+    from ..problems.common.coordinates import Coordinates, PairedCoordinates
     from ..records.agent_graphs import AgentQuantity
 
 _METRICS = (
@@ -122,7 +122,9 @@ class FinishedRun(Shown):
     seconds: Mapping[str, float]
     n_agents: int
     labels: tuple[str, ...] | None = None
-    columns: Columns | None = None
+    columns: SampleColumns | None = None
+    directions: Array | None = None
+    """``(d, r)``: the mean of the agents' directions of the columns, of a run that was loaded."""
 
     @property
     def sites(self) -> tuple[str, ...] | None:
@@ -172,29 +174,29 @@ class FinishedRun(Shown):
         """
         return plot_histories({self.status: self.history}, **options)
 
-    def estimator(self) -> Coordinates:
+    def estimator(self) -> Coordinates | PairedCoordinates:
         """The estimator that transforms new rows to their coordinates along the directions found,
         in the units of the run; needs scikit-learn.
 
-        The directions are the mean of the agents' points. For principal components they span the
-        leading subspace, in no order. Called by all ranks.
+        The directions are the mean of the agents' points. They span the leading subspace, in no
+        order. The estimator of a run of CCA transforms the rows of both views. Called by all ranks.
 
         Raises
         ------
         ValueError
             The run has found no directions of its samples' columns.
         """
-        if self.columns is None:
+        directions = self._directions()
+        if self.columns is None or directions is None:
             raise ValueError(
                 "a run of this problem is not a map of new rows: runs of PCA, sparse, robust and "
-                "l1 PCA, and LDA are; fit an estimator of decentorth.estimators instead"
+                "l1 PCA, CCA, MAXVAR and LDA are; fit an estimator of decentorth.estimators instead"
             )
-        return self.columns.estimator(self._mean())
+        return self.columns.estimator(directions)
 
-    def _mean(self) -> Array:
-        """``(*shape)``: the mean of all agents' points."""
-        mean: Array = self.x.mean(axis=0)
-        return mean
+    def _directions(self) -> Array | None:
+        """``(d, r)``: the mean of the agents' directions of the columns, if there are any."""
+        return self.directions
 
     def to_pandas(self) -> Any:
         """The history as a ``pandas.DataFrame``, a row for each recorded iteration; needs
@@ -237,8 +239,8 @@ class Result(FinishedRun):
         What ``auto`` has taken, why, what leaves an agent, and which other methods can be named;
         empty for a method that was named.
     advice
-        The method that ``auto`` would have taken, where a named one ended at its limit far from an
-        answer; else empty.
+        What arrives, where a run ended at its limit far from an answer: the method that ``auto``
+        would take, or more iterations; else empty.
     agreement
         Where the agents decide about the end (`stopping.LocalMaximum`): what they know (``latest``)
         and what that has taken (``tally``: attempts, rounds, messages, bytes, which are also in the
@@ -307,7 +309,7 @@ class Result(FinishedRun):
             collective=run.collective,
             losses=run.losses,
             units=units,
-            columns=Columns.of(problem, units),
+            columns=SampleColumns.of(problem, units),
             filled=_filled(units, labels, numbers),
         )
 
@@ -365,10 +367,11 @@ class Result(FinishedRun):
         """``(n, *shape)`` in agent order on rank 0, None on the others; called by all ranks."""
         return self.collective.gather(self.x)
 
-    def _mean(self) -> Array:
-        (total,) = self.collective.sum(np.asarray(self.x))
-        mean: Array = total / self.n_agents
-        return mean
+    def _directions(self) -> Array | None:
+        if self.columns is None:
+            return None
+        parts = self.problem.unpack(np.asarray(self.x)).values()
+        return np.concatenate(self.collective.sum(*parts)) / self.n_agents
 
     def unpacked(self) -> Mapping[str, Array]:
         """The problem's named variables of this process's agents."""
@@ -502,6 +505,12 @@ def load(folder: str | os.PathLike[str]) -> FinishedRun:
         The folder holds no run that has ended, or its files are damaged; names the file.
     """
     summary, x, columns = read_finished(folder)
+    place = str(Path(folder) / SUMMARY)
+    samples = SampleColumns.of_summary(summary, place)
+    directions = None
+    if samples is not None:
+        directions = mean_rows(folder, samples.arrays)
+        samples.check(directions, place)
     history = History()
     metrics = [name for name in columns if name not in (*COUNTS, "seconds")]
     for k in range(len(columns["iteration"])):
@@ -519,5 +528,6 @@ def load(folder: str | os.PathLike[str]) -> FinishedRun:
         seconds=summary["seconds"],
         n_agents=len(x),
         labels=None if labels is None else tuple(map(str, labels)),
-        columns=Columns.of_summary(summary, x.shape[1:], str(Path(folder) / SUMMARY)),
+        columns=samples,
+        directions=directions,
     )

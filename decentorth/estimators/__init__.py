@@ -34,7 +34,7 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-from ..problems.common.coordinates import Coordinates
+from ..problems.common.coordinates import Coordinates, PairedCoordinates
 from .cca import CCA
 from .ica import ICA
 from .lda import LDA
@@ -42,5 +42,5 @@ from .multiview import MultiviewCCA
 from .pca import PCA
 from .robust import OrthogonalDictionary, RobustSubspace
 
-__all__ = ["CCA", "ICA", "LDA", "PCA", "Coordinates", "MultiviewCCA"]
+__all__ = ["CCA", "ICA", "LDA", "PCA", "Coordinates", "MultiviewCCA", "PairedCoordinates"]
 __all__ += ["OrthogonalDictionary", "RobustSubspace"]

@@ -206,23 +206,8 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             metrics=self._metrics,
             progress=bool(self.verbose),
         )
+        self._check_converged(result)
         row = result.row
-        if result.status == "interrupted":  # an estimator of half the iterations is not fitted
-            raise KeyboardInterrupt(result.message)
-        if result.status == "diverged":
-            raise ArithmeticError(
-                f"{result.message}: give a smaller step_size than {self.step_size!r}"
-            )
-        if not result.converged:
-            warnings.warn(
-                (
-                    f"{type(self).__name__} stopped after {row.iteration} iterations at a "
-                    f"{self._slope.replace('_', ' ')} of {row.values[self._slope]:.1e}, above "
-                    f"tol = {self.tol:g}: {self._advice(result.problem)}raise max_iter or tol"
-                ),
-                ConvergenceWarning,
-                stacklevel=4,
-            )
         (total,) = result.collective.sum(result.x)
         point: Array = result.problem.constraint.project(total[None] / n_agents)[0]
         self.n_iter_: Any = max(row.iteration, 1)
@@ -230,6 +215,26 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         self.communication_ = {"rounds": row.rounds, "messages": row.messages, "bytes": row.bytes}
         self.sent_ = result.sent()
         return point, result
+
+    def _check_converged(self, result: Result) -> None:
+        """Warn of a run that has ended above ``tol``; raise for one that gives no answer."""
+        if result.status == "interrupted":  # an estimator of half the iterations is not fitted
+            raise KeyboardInterrupt(result.message)
+        if result.status == "diverged":
+            raise ArithmeticError(
+                f"{result.message}: give a smaller step_size than {self.step_size!r}"
+            )
+        if not result.converged:
+            row = result.row
+            warnings.warn(
+                (
+                    f"{type(self).__name__} stopped after {row.iteration} iterations at a "
+                    f"{self._slope.replace('_', ' ')} of {row.values[self._slope]:.1e}, above "
+                    f"tol = {self.tol:g}: {self._advice(result.problem)}raise max_iter or tol"
+                ),
+                ConvergenceWarning,
+                stacklevel=5,
+            )
 
     def _started(self, build: Build, last: Directions) -> Build:
         """The function that builds the problem, with the start that `_solve` describes."""

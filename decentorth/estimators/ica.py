@@ -29,7 +29,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from .. import problems
-from ..api.sent import Sent
+from ..api.ledger_table import Sent
 from ..families.generalized.problems.ica import kinds, moments, switching
 from ..numerics.threads import one_thread
 from ..problems.common import pooled

@@ -39,8 +39,8 @@ PANELS: tuple[tuple[str, ...], ...] = (
 )
 """The metrics of each panel of Figure 1; the second of a panel is drawn thin and grey beside the
 first."""
-VANISHES_NOT = "sum over agents: need not vanish"
-"""The label of the thin curve."""
+THIN_CURVE = "thin: sum over agents"
+"""The title of a panel with a thin curve."""
 THICK, THIN = 1.3, 0.6
 DECADES = 30.0
 """A logarithmic axis spans at least about this factor."""
@@ -165,8 +165,6 @@ def _shown(
 def _draw(axes: Axes, histories: Mapping[str, Columns], column: str, names: Sequence[str]) -> None:
     """Draw the metrics of a panel: the first thick, with markers if there are several runs, and the
     second thin."""
-    from matplotlib.lines import Line2D
-
     several = len(histories) > 1
     drawn = []
     for number, (run, history) in enumerate(histories.items()):
@@ -181,9 +179,7 @@ def _draw(axes: Axes, histories: Mapping[str, Columns], column: str, names: Sequ
         _fit(axes, drawn)
     axes.set_ylabel(label(names[0]))
     if len(names) > 1:
-        handles = [Line2D([], [], color="0.55", linewidth=THIN)]
-        where: Look = {"loc": "lower center", "bbox_to_anchor": (0.5, 0.97)}
-        axes.legend(handles, [VANISHES_NOT], handlelength=1.2, **where)
+        axes.set_title(THIN_CURVE, fontsize=7, color="0.4")
 
 
 def _fit(axes: Axes, drawn: Sequence[Column]) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from topologies.line.words import either
 
 from ..numerics.ordered_sums import add_agents
-from ..process.withheld import WithheldError, withhold
+from ..process.withholding import WithheldError, withhold
 from ..protocols import Array, Index
 from . import Communicator
 

@@ -498,8 +498,15 @@ class Network(Shown):
 
     def mask_sums(self) -> None:
         """Let no agent see the terms of another one in `total` and `column_sums` (`masks`); all
-        agents get keys, in one sum that is counted."""
+        agents get keys, in one sum that is counted.
+
+        Sites sign the keys that they have received: a site that passes them on could otherwise put
+        its own in their place, and read what is masked with them.
+        """
         self.masks = Masks(self.agents, self.n_agents, partial(self._add_up, use="public keys"))
+        communicator: Any = self.communicator
+        if communicator.sites:
+            communicator.confirm("public keys for masks", self.masks.keys)
 
     def row_sums(self, *xs: Array) -> Array:
         """The `column_sums` for a row of the history.

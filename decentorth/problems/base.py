@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, cached_property
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
@@ -109,9 +110,9 @@ class AgentProblem(Shown, ABC, Generic[C]):
     units: tuple[Units, ...] = ()
     """The common units of the samples, or of each of two views, where the problem was made with
     some."""
-    columns: tuple[str, ...] | None = None
-    """The names of the samples' columns, empty where they have none; None where a point's columns
-    are no directions of the samples' columns."""
+    columns: tuple[tuple[str, ...], ...] | None = None
+    """The names of the columns of each view of the samples, empty where they have none; None where
+    the rows of a point do not belong to columns."""
     classes: Mapping[str, int] = MappingProxyType({})
     """The number of samples of each class, where samples have classes."""
     nonsmooth: bool = False
@@ -132,12 +133,13 @@ class AgentProblem(Shown, ABC, Generic[C]):
         self.constraint = constraint
         self._blocks: list[tuple[slice, Self]] | None = None
 
-    def with_units(self, units: tuple[Units, ...], names: Sequence[str] = ()) -> Self:
-        """This problem, whose samples are in these units and have columns of these names, if
-        any."""
+    def with_units(self, units: tuple[Units, ...], names: Sequence[Sequence[str]] = ()) -> Self:
+        """This problem, whose samples are in these units and have columns of these names for each
+        view, if any."""
         self.units = units
-        if names and self.columns is not None:
-            self.columns = tuple(map(str, names))
+        if self.columns is not None:
+            pairs = zip_longest(self.columns, names[: len(self.columns)], fillvalue=())
+            self.columns = tuple([tuple(map(str, given)) or own for own, given in pairs])
         return self
 
     def _facts(self) -> Mapping[str, object]:
@@ -466,9 +468,10 @@ class Loadable:
         ----------
         loader
             From an agent's number to its array, or to a tuple of its arrays.
-        center, scale
-            Subtract from each column its mean, and divide it by its standard deviation too, over
-            all agents' samples.
+        center
+            Subtract from each column its mean over all agents' samples.
+        scale
+            Also divide each column by its standard deviation over all agents' samples.
         missing
             ``"refuse"``, or ``"mean"`` for the mean of the column over all agents' samples in place
             of each NaN.
@@ -510,16 +513,21 @@ class Loadable:
         sites
             A dictionary from the names of the sites to their samples, a list or generator of
             samples, or their files as one text: ``"north.csv,south.csv"``, a folder or a pattern.
-            Samples are an array, a sparse matrix of SciPy, a frame of pandas or polars, a file, a function without arguments
-            that returns one of these, or, for a problem of several arrays, a tuple of them. None
-            stands for the samples of other ranks.
+            Samples are an array, a sparse matrix of SciPy, a frame of pandas or polars, a file, or
+            a function without arguments that returns one of these. A problem of several arrays
+            takes a tuple of them for each site. None stands for the samples of other ranks.
         columns
             A `data.Columns` of the tables, whose columns are matched by name; by default all
             columns.
-        center, scale, missing
-            As for `from_loader`.
+        center
+            Subtract from each column its mean over the samples of all sites.
+        scale
+            Also divide each column by its standard deviation over the samples of all sites.
+        missing
+            ``"refuse"``, or ``"mean"`` for the mean of the column over the samples of all sites in
+            place of each NaN.
         settings, more
-            The settings of the class.
+            The other parameters of the class, such as its rank.
 
         Raises
         ------
@@ -587,7 +595,9 @@ class Loadable:
                 **more,
             }
             with collective.together(), named():
-                return make(*lists, *settings, **place).with_units(units, views[0][1])
+                return make(*lists, *settings, **place).with_units(
+                    units, [names for _, names in views]
+                )
 
         return build
 

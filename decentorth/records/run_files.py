@@ -6,7 +6,7 @@ pickled.
 ``history.csv``           a row per recorded iteration, written and flushed during the run; floats read back bit for bit
 ``summary.json``          how the run ended, its final metrics and costs, and where it ran (null where a number is not finite)
 ``final.npz``             ``x`` of shape ``(n, ...)`` in agent order, and the problem's named variables
-``checkpoints/``          where asked for: see `decentorth.running.checkpoint.files`
+``checkpoints/``          where asked for: see `decentorth.running.checkpoint.checkpoint_files`
 ``.lock``                 empty; locked while a run writes here
 ========================= ==================================================================================================
 
@@ -37,8 +37,7 @@ from topologies.line.flags import InputError
 
 from ..display import size
 from ..protocols import Array, Collective, Row
-from ..running.checkpoint import FOLDER, clear, kept
-from ..running.checkpoint.files import Json
+from ..running.checkpoint.checkpoint_files import FOLDER, Json, clear, kept
 from ..running.history import COUNTS
 
 if sys.platform != "win32":
@@ -329,9 +328,11 @@ def write_final(
 
 
 def variables(problem: Any, x: Array) -> dict[str, Array]:
-    """x, and the problem's named variables that are only part of it."""
+    """x, and the problem's named variables that are only part of it; a part of the name x is
+    x_part."""
     parts = {name: array for name, array in problem.unpack(x).items() if array.shape != x.shape}
-    return {**parts, "x": x}
+    named = {{"x": "x_part"}.get(name, name): array for name, array in parts.items()}
+    return {**named, "x": x}
 
 
 def save(

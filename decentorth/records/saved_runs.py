@@ -7,7 +7,7 @@ import contextlib
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +16,7 @@ from topologies.line.flags import InputError
 from topologies.line.matrix_files import npy_array, npz_array, require_real
 
 from ..protocols import Array
-from ..running.checkpoint import limited
-from ..running.checkpoint.files import Json
+from ..running.checkpoint.checkpoint_files import Json, limited
 from ..running.history import COUNTS, Column
 from .run_files import FINAL, HISTORY, SUMMARY
 
@@ -150,6 +149,15 @@ def final_points(folder: str | os.PathLike[str]) -> Column:
     if points.ndim < 2 or not points.size:
         raise ValueError(f"{path}:x must hold a point for each agent, but has shape {points.shape}")
     return points
+
+
+def mean_rows(folder: str | os.PathLike[str], names: Sequence[str]) -> Array:
+    """The means over the agents of variables at the end of the run in ``folder``, one below the
+    other."""
+    path = Path(folder) / FINAL
+    with _refusing(path):
+        means = [np.asarray(npz_array(path, name), dtype=np.float64).mean(axis=0) for name in names]
+        return np.concatenate(means)
 
 
 @contextlib.contextmanager

@@ -43,7 +43,7 @@ from ..numerics.ordered_sums import norms
 from ..protocols import Agreed, Array, Declared, Observed, Problem, Quantity, Stop
 from ..stopping import LocalMaximum, Rule, rules_of
 from .checkpoint import Snapshot
-from .checkpoint.files import Json
+from .checkpoint.checkpoint_files import Json
 from .metrics import nonsmooth, projected, projects, splits_features
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from ..protocols import Observed, Row, Stop
+from ..stopping import Rule
 from . import advice
 from .checkpoint import CheckpointWriter, PendingSignals, Resumed, Snapshot
 from .history import History
@@ -160,6 +161,17 @@ def _snapshot(state: Observed, network: Any, clock: Clock, agreement: Agreement 
     return Snapshot(state, counts, network.in_flight(), clock.seconds(), agreed)
 
 
+def _agreement(
+    parts: Parts, rule: Rule | None, clock: Clock, state: Observed, before: Resumed
+) -> Agreement | None:
+    """The agents' own decision about the end, where the rule asks for one."""
+    agreement = Agreement.of(rule, parts.problem, parts.algorithm, parts.network)
+    if agreement is not None:
+        agreement.restore(before.agreement)
+        agreement.look(_snapshot(state, parts.network, clock, agreement))
+    return agreement
+
+
 def _watch(
     parts: Parts,
     options: Options,
@@ -171,10 +183,7 @@ def _watch(
 ) -> Watch:
     """The watchers of a run that begins at ``state``."""
     collective = parts.collective
-    agreement = Agreement.of(options.rule, parts.problem, parts.algorithm, parts.network)
-    if agreement is not None:
-        agreement.restore(before.agreement)
-        agreement.look(_snapshot(state, parts.network, clock, agreement))
+    agreement = _agreement(parts, options.rule, clock, state, before)
     clock.count("compute")
     if rewind is not None:
         rewind.seconds = clock.seconds

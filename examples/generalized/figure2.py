@@ -17,6 +17,8 @@ steps, with safe ones for landing. Medians and ranges over seeds; the vertical
 line is the time in which scipy.linalg.eigh has the answer to the last digit.
 Seconds are of the processor, for the iterations alone. The steps that appendix
 B prints diverge: tests/lab/theory/test_generalized_landing.py.
+
+All numbers: ``docs/papers/003.md``.
 """
 
 from __future__ import annotations

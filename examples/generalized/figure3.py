@@ -24,6 +24,8 @@ the images are scikit-learn's digits, enlarged to 28 x 28 pixels and deformed
 Prints the share of the best sum of correlations after one pass, and after the
 seconds that each RGD takes for its pass. Seconds are of the processor, one
 thread. Medians and ranges over the seeds.
+
+All numbers: ``docs/papers/003.md``.
 """
 
 import os

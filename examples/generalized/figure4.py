@@ -21,6 +21,8 @@ Prints Amari distances after one pass and in the end, and after the seconds that
 RGD takes for a pass. Seconds are of the processor, one thread; medians and
 ranges over the seeds. The table has scikit-learn's FastICA on the same data,
 and the estimator here.
+
+All numbers: ``docs/papers/003.md``.
 """
 
 import os

@@ -17,6 +17,8 @@ n / 10. Every time includes the product B x, or the solve with B (factored
 beforehand), that it needs, and none the gradient. Medians and ranges over
 repeats, processor seconds, one thread; with a device those of the clock. The
 paper's are of a GPU.
+
+All numbers: ``docs/papers/003.md``.
 """
 
 from __future__ import annotations

@@ -20,6 +20,8 @@ seeds, and whether any seed diverged; right, as in Figure 8, the gap along the
 way, a curve for each pair of the paper's multiples; below, as in Figure 10, the
 distance of landing from the set. Landing takes its steps as they are given
 (``safe=False``), as the paper's do.
+
+All numbers: ``docs/papers/003.md``.
 """
 
 from __future__ import annotations

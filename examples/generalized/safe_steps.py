@@ -14,6 +14,8 @@ I||_F = 0.8, eps = 0.9. Steps below the line keep the infeasibility below eps;
 the dashed line is the automatic step, of which no more than the safe one is
 taken. The lower panel is the infeasibility itself. Without the bound the
 direction psi-br leaves the region in the first iterations, and diverges.
+
+Explained in ``docs/generalized.md``.
 """
 
 import os

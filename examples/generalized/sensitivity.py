@@ -17,6 +17,8 @@ covariances. Steps eta are relative to 1 / (beta_1 ||C12||), those of PLAM,
 whose field is shorter, to 1 / ||C12||, and penalties omega to 1 / (beta_1 eta);
 beta_1 is the largest eigenvalue of the covariances. Medians over the seeds;
 black where most runs diverged.
+
+Explained in ``docs/generalized.md``.
 """
 
 import os

@@ -16,6 +16,8 @@ columns and covariances, with their ridges, of condition 823 and 808. Ten agents
 in a ring have one digit each. For each sketch this prints the condition of P B,
 the rounds until the correlations' sum is within 1e-2, 1e-3 and 1e-4, and
 megabytes.
+
+Explained in ``docs/generalized.md``.
 """
 
 import os

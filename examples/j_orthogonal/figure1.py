@@ -14,6 +14,8 @@ Left the form that is printed, -f/2 at feasible points, without a bound: higher
 is further. Right the well-posed form, whose minimum is known: the relative gap,
 without its sign, since methods that become feasible only as they converge come
 from below.
+
+All numbers: ``docs/papers/001.md``.
 """
 
 from __future__ import annotations

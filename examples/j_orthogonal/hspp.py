@@ -30,6 +30,8 @@ Exact slopes are infinite at distance 0, so distances are smoothed; --smoothing
 0 leaves them as they are. VR-J-JOBCD has a constant varsigma, UMCM second
 derivatives by differences of gradients (two more, not counted). There are local
 minima: try other seeds.
+
+All numbers: ``docs/papers/001.md``.
 """
 
 from __future__ import annotations

@@ -50,6 +50,8 @@ float32, those of relations under J-orthogonality float64.
 
 ComplEx: Trouillon et al., "Complex embeddings for simple link prediction", ICML
 2016; DistMult: Yang et al., ICLR 2015.
+
+Explained in ``docs/knowledge_graphs.md``.
 """
 
 from __future__ import annotations

@@ -37,6 +37,8 @@ The table has medians over the seeds of MRR, filtered, of heads and tails;
 "chosen" is the test MRR at the mark with the best MRR of the validation
 triples, which also choose the step of each method that is drawn. Beside the
 figure a .csv has all medians.
+
+All numbers: ``docs/papers/001.md``.
 """
 
 from __future__ import annotations

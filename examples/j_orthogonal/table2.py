@@ -28,6 +28,8 @@ paper, at points with feasibility below 1e-6, and the time and iterations to 2,
 known minimum: shown is the relative gap to it. Over several seeds these are
 medians, those of times over the seeds that came there, whose number stands
 beside them if it is not that of all.
+
+All numbers: ``docs/papers/001.md``.
 """
 
 from __future__ import annotations

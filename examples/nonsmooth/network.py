@@ -19,6 +19,8 @@ iterations, medians and ranges over the seeds; prints it after the last
 iteration, on how many seeds it is below 1e-6, and the last iteration in which
 it was above 1: how short steps must be for dictionaries, and so how much way is
 left then.
+
+Explained in ``docs/nonsmooth.md``.
 """
 
 import os

@@ -15,6 +15,8 @@ A subgradient method looks for the subspace that most images are near
 exchange points only. How far an image is from the subspace ranks outliers;
 principal components, of the images and of the images divided by their norms,
 are drawn towards them. Printed and drawn is the area under the ROC curve.
+
+Explained in ``docs/nonsmooth.md``.
 """
 
 import os

@@ -11,6 +11,8 @@ here it is an example of a wider question:
     it over their data, without a formula for the gradient?
 
 It needs ``pip install ".[plot,jax]"`` in a checkout.
+
+Explained in ``docs/own_objective.md``.
 """
 
 # %%

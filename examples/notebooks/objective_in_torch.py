@@ -7,6 +7,8 @@ orthogonal. Five agents train such a matrix together; each has sequences that
 the others never see. The loss is written in PyTorch, and has a loop in it.
 
 It needs ``pip install ".[plot,torch]"`` in a checkout.
+
+Explained in ``docs/own_objective.md``.
 """
 
 # %%

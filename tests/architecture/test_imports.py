@@ -64,7 +64,7 @@ LAYERS = {
     ),
     "features": Layer(("decentorth.families.features",), CORE, "numpy scipy"),
     "certificate": Layer(
-        ("decentorth.families.features.certificate",), f"{CORE} features api network", "numpy"
+        ("decentorth.families.features.exact_end",), f"{CORE} features api network", "numpy"
     ),
     "asynchronous": Layer(("decentorth.families.asynchronous",), CORE, "numpy"),
     "asynchronous runs": Layer(
@@ -142,7 +142,7 @@ LAYERS = {
     "compare": Layer(
         ("decentorth.lab.compare",),
         "lazy version settings text api registry records figures running network numerics topologies "
-        "protocols process",
+        "protocols process algorithms",
         "numpy rich matplotlib joblib threadpoolctl",
     ),
     "commands": Layer(
@@ -386,7 +386,7 @@ def test_only_arrays_transport_and_training_know_torch() -> None:
             True,
         ),
         ("topologies.new", "from decentorth.protocols import Array", True),
-        ("topologies.new", "from topologies.weights.checks import check_graph", False),
+        ("topologies.new", "from topologies.weights.weight_checks import check_graph", False),
         ("decentorth.running.loop", "from .. import stopping", False),
     ],
 )
@@ -405,7 +405,7 @@ BY_NAME = {
     "decentorth.commands.completion",
     "decentorth.families.j_orthogonal.kernels",
     "decentorth.numerics.kernels",
-    "decentorth.process.leaving",
+    "decentorth.process.process_ends",
     "decentorth.lab.recorders",
     "decentorth.commands.run.output",
     "topologies",

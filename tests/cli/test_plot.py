@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.linalg import subspace_angles
 
-from decentorth.commands.line.flags import InputError
+from decentorth.commands.line.config_files import InputError
 from decentorth.commands.run.command import main as solve
 from decentorth.lab.demo import main as demo
 from decentorth.lab.plot.command import (
@@ -156,11 +156,9 @@ def boxes(drawn: Figure) -> list[tuple[str, Any]]:
             axes.yaxis.get_offset_text(),
             axes.title,
         ]
-        legend = axes.get_legend()
-        kept = [text for text in texts if text.get_visible() and text.get_text()]
-        found += [(text.get_text(), text) for text in kept] + (
-            [] if legend is None else [("legend of a panel", legend)]
-        )
+        found += [
+            (text.get_text(), text) for text in texts if text.get_visible() and text.get_text()
+        ]
     renderer = canvas.get_renderer()
     return [(name, thing.get_window_extent(renderer)) for name, thing in found] + [
         ("panel", axes.bbox) for axes in drawn.axes
@@ -201,6 +199,7 @@ def test_nothing_overlaps_and_widths_are_those_of_papers(
     )
     assert drawn.get_figwidth() == {"column": 3.5, "page": 7.16}[width]
     placed = boxes(drawn)
+    assert all(axes.title.get_window_extent().width <= axes.bbox.width for axes in drawn.axes)
     for place, (name, box) in enumerate(placed):
         assert min(box.x0, box.y0) >= -0.5, name
         assert box.x1 <= drawn.bbox.x1 + 0.5, name

@@ -29,8 +29,9 @@ from decentorth.commands.line.shell import one_line, together
 from decentorth.commands.line.wiring import read_weights
 from decentorth.commands.run.command import main
 from decentorth.commands.run.dryrun import crossing
+from decentorth.display import size
 from decentorth.network.transport.communicator import SerialCommunicator
-from decentorth.problems import Deferred, ProcrustesSettings
+from decentorth.problems import Deferred, PCASettings, ProcrustesSettings
 from decentorth.protocols import SETUP
 from decentorth.records import progress_bar
 from decentorth.records.progress_bar import Lines
@@ -419,6 +420,26 @@ def test_dry_run_counts_and_writes_nothing(
     )
     assert "rank 0      agents 0 to 9, state 240 kB" in printed
     assert list(folder.iterdir()) == []
+
+
+def test_dry_run_has_the_counts_of_the_runs_of_its_alternatives(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    """The chosen method and each other one: set-up and iterations as the runs count them."""
+    words = "--problem pca --data digits --rank 3 --agents 4".split()
+    assert main([*words, "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "iteration   no messages\n" in said
+    (chosen,) = re.findall(r"^set-up +(.*)$", said, re.M)
+    others = re.findall(r"^instead +(\w+): iteration (.*); set-up about (.*)$", said, re.M)
+    assert [name for name, *_ in others] == ["block_krylov", "lbfgs", "deepca", "drfgt"]
+    problem = PCASettings(data="digits", rank=3).problem(4, seed=0)
+    for name, each, first in (("direct", "0 rounds, 0 messages, 0 B", chosen), *others):
+        history = solve(problem, name, "ring", iterations=2, record_every=1).history
+        sent = np.stack([history[column] for column in ("rounds", "messages", "bytes")], axis=1)
+        for found, words in ((sent[0], first), (sent[-1] - sent[-2], each)):
+            rounds, messages, size_sent = found.tolist()
+            assert words == f"{rounds} rounds, {messages} messages, {size(size_sent)}"
 
 
 SIZED = [

@@ -181,4 +181,6 @@ def test_a_run_at_its_limit_names_the_method_that_would_arrive(
     assert main(words.split()) == 0
     assert "auto would take --algorithm direct here" in capsys.readouterr().out
     assert do.solve(drawn("PCA"), "dgd", "ring", iterations=20).advice
+    assert main("--problem ica --agents 4 --iterations 2".split()) == 0
+    assert "lbfgs needs more iterations" in capsys.readouterr().out
     assert not do.solve(drawn("PCA"), W="ring").advice

@@ -23,7 +23,7 @@ from decentorth.network.collective import AgentCollective
 from decentorth.problems import RSRSettings, Spread
 from decentorth.protocols import Agreed, Array, Collective, Row, Stop
 from decentorth.running.checkpoint import Snapshot, kept
-from decentorth.running.checkpoint.states import copied, mapped
+from decentorth.running.checkpoint.state_arrays import copied, mapped
 from decentorth.running.local_stopping import Agreement, Tally
 from decentorth.stopping import (
     Consensus,

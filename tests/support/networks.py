@@ -34,7 +34,10 @@ class Recording:
 
     def __getattr__(self, name: str) -> Any:
         if name not in (
+            "changes",
+            "varies",
             "spectrum",
+            "joint_spectrum",
             "push_pull_spectrum",
             "self_weights",
             "sums",
@@ -81,7 +84,11 @@ class Replaying:
         self._exchanges: Iterator[Exchange] = iter(recording.exchanges)
         self._agent = slice(agent, agent + 1)
         self.n_agents, self.directed = recording.n_agents, recording.directed
+        self.changes = recording.changes
+        self.varies = recording.varies
         self.push_pull_spectrum = recording.push_pull_spectrum
+        if self.varies:
+            self.joint_spectrum = recording.joint_spectrum
         if not self.directed:
             self.spectrum = recording.spectrum
         self.self_weights = recording.self_weights[self._agent]

@@ -55,7 +55,7 @@ from decentorth.problems import (
     pencil,
 )
 from decentorth.protocols import Declared, Direction, Retraction
-from decentorth.running.checkpoint.states import mapped
+from decentorth.running.checkpoint.state_arrays import mapped
 from decentorth.sets import Euclidean, GeneralizedStiefel, Stiefel
 from decentorth.sets.retractions import named
 from decentorth.stopping import LocalMaximum
@@ -181,6 +181,19 @@ def test_a_retraction_to_a_generalized_stiefel_manifold_from_anywhere() -> None:
             np.testing.assert_allclose(product.host(), manifold.product(exact), atol=1e-11)
     flat = put(np.zeros((1, D, R)))
     assert np.isnan(placed.retract_with(flat, flat, "cholesky-qr")[0].host()).all()
+
+
+def test_singular_vectors_that_lapack_does_not_find_in_float32() -> None:
+    """Of a nearly orthogonal matrix, for which MKL 2024.2 ends with an error."""
+    with np.load(Path(__file__).with_name("nearly_orthogonal.npz")) as stored:
+        matrix = stored["matrix"]
+    u, _, vt = np.linalg.svd(matrix.astype(np.float64))
+    for method in ("polar-svd", "polar"):
+        found: Any = Stiefel(64, 64).project(
+            open_device(f"{CPU}:float32").put(matrix[None]), method
+        )
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found.host()[0], u @ vt, rtol=0.0, atol=1e-6)
 
 
 def test_gradient_tracking_in_euclidean_space_on_functions_of_tensors() -> None:

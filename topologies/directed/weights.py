@@ -28,7 +28,7 @@ from topologies.canonical import (
     with_diagonal,
 )
 from topologies.line.later import nx
-from topologies.weights.checks import NAMELESS, Names, agent_names, check_no_loops, edges_of
+from topologies.weights.weight_checks import NAMELESS, Names, agent_names, check_no_loops, edges_of
 
 Digraph: TypeAlias = "nx.Graph[int] | Adjacency"
 

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topologies.canonical import Adjacency, Weights, WeightsLike, canonical_weights, on_edges, upper
-from topologies.graphs.families import at_least, count
+from topologies.graphs.graph_families import at_least, count
 from topologies.line.later import nx
-from topologies.weights.checks import adjacency
+from topologies.weights.weight_checks import adjacency
 
 
 class WeightSequence(ABC):

@@ -31,7 +31,7 @@ from topologies.canonical import Adjacency, Weights, on_edges, row_sums, upper, 
 from topologies.line.later import cp, nx, optimize
 from topologies.line.memory import dense
 from topologies.line.progress import LOG
-from topologies.weights.checks import adjacency, check_weights
+from topologies.weights.weight_checks import adjacency, check_weights
 
 Vector: TypeAlias = NDArray[np.float64]
 

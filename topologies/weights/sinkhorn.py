@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from topologies.canonical import SYMMETRY_TOLERANCE as NEAR
 from topologies.canonical import Weights, WeightsLike, entry_at, finite_square, with_diagonal
-from topologies.weights.checks import check_weights
+from topologies.weights.weight_checks import check_weights
 
 _ROUNDS = 20_000
 _WIDEST = 1e100

@@ -92,7 +92,7 @@ class Searching(SingleAgentMethod):
             "no_step",
             False,
             "no step along the negative gradient lowers the objective: the gradient is as small as "
-            "rounding errors let it be, it does not fit the objective, or the objective has no "
+            "rounding errors let it be, it does not fit the objective, or it lacks a "
             "minimiser nearby (as matrix completion without ridge: take ridge 0.01)",
         )
 

@@ -53,7 +53,7 @@ from ...running.options import Options
 from ...running.parts import Method, Parts
 from ...running.rank_loss_rewind import Rewind
 from ...stopping import as_rule
-from .. import automatic, capabilities, forms, steps
+from .. import automatic, capabilities, conversions, steps
 from ..arguments import AnySetup
 from ..losses import Loss
 from ..result import Result
@@ -69,7 +69,8 @@ class Run(Shown):
     ``auto`` resolved that the network's design or the problem decides; ``network``, ``collective``,
     ``streams``; ``start`` (the agents' common first point); ``losses``, and the agents' ``numbers``
     at the start where some have left; ``choice``, the row of the table that
-    ``auto`` took, None for a method that was named; ``about``, further facts for a log.
+    ``auto`` took, None for a method that was named; ``secure``, True for masked sums; ``about``,
+    further facts for a log.
     """
 
     precedence = 100
@@ -90,7 +91,10 @@ class Run(Shown):
         self.arguments = arguments
         self.comm = arguments.comm
         self.algorithm = arguments.method
-        check_data(arguments.problem, connect(arguments.comm, self._silence))
+        communicator = connect(arguments.comm, self._silence)
+        check_data(arguments.problem, communicator)
+        self._sites = bool(communicator.sites)
+        self.secure = arguments.secure or (self._sites and not arguments.clear_sums)
         self._check_secure()
         self.network = self._network()
         self._check_network()
@@ -115,7 +119,7 @@ class Run(Shown):
     def _check_network(self) -> None:
         """Hide the terms of sums where this is asked for; a ValueError unless the network is that
         of the problem's agents."""
-        if self.arguments.secure:
+        if self.secure:
             self.network.mask_sums()
         capabilities.check_agents(self.network, self.arguments.problem.n_agents)
         capabilities.check_sites(self.network)
@@ -123,7 +127,7 @@ class Run(Shown):
     def _collective(self) -> AgentCollective:
         """The sums over all agents, for metrics and files."""
         network = self.network
-        if network.communicator.sites:
+        if self._sites:
             return self._along_edges(network.column_sums)
         return AgentCollective(
             network.communicator, network.bounds, network.column_sums, holders=self._holders
@@ -137,10 +141,11 @@ class Run(Shown):
 
     def _check_secure(self) -> None:
         """Raise a ValueError for secure sums with a method or a run that sends more."""
-        given = self.arguments
-        if given.secure:
+        if self.secure:
+            given = self.arguments
             hides = given.device is None and given.channel is None
-            capabilities.check_secure(self.algorithm, given.problem.n_agents, hides)
+            agents = given.problem.n_agents
+            capabilities.check_secure(self.algorithm, agents, hides)
 
     def _admit(self) -> None:
         """Check the method on the network, and choose what it leaves to the network's design."""
@@ -220,7 +225,7 @@ class Run(Shown):
         check_facts(self.collective.communicator, measured)
         check_points(self.problem, self.collective, self.network.n_local)
         with self.collective.together():
-            start = forms.start(given.x0, self.problem, given.seed)
+            start = conversions.start(given.x0, self.problem, given.seed)
             if given.x0 is not None:
                 capabilities.check_start(self.problem, self.algorithm, start)
             return start
@@ -271,8 +276,7 @@ class Run(Shown):
     def _private(self) -> bool:
         """True for samples of sites, and for ranks that are sites."""
         problem: object = self.arguments.problem
-        at_sites = bool(self.network.communicator.sites)
-        return at_sites or (isinstance(problem, Deferred) and problem.private)
+        return self._sites or (isinstance(problem, Deferred) and problem.private)
 
     def _pool(self) -> AgentCollective:
         """The sums over all agents with which the problem is built: of the samples of sites along
@@ -293,15 +297,12 @@ class Run(Shown):
         found = []
         ranks = self.network.communicator.size
         agents = self.network.n_agents
-        if self.arguments.secure and ranks == 1:
+        if self.secure and ranks == 1:
             found.append("secure protects nothing here: all agents are in one process")
-        elif self.arguments.secure and ranks < agents:
+        elif self.secure and ranks < agents:
             found.append("secure does not protect agents of the same rank from each other")
-        if self.arguments.secure and agents == 2:
-            found.append(
-                "secure hides nothing between two agents: each computes the other's terms from "
-                "the totals"
-            )
+        if self.secure and agents == 2:
+            found.append(capabilities.TWO_AGENTS)
         return tuple(found)
 
     def _watch(self, computing: float) -> None:

@@ -43,6 +43,8 @@ class Summed(Run):
     def leaves(self) -> str:
         own: Any = self.problem
         tree = "go to its neighbour in the tree"
+        if self.secure:
+            tree += " under masks"
         if isinstance(self.seen, SpreadProblem):
             numbers = math.prod(own.shape)
             return (

@@ -16,7 +16,7 @@ from topologies.line.matrix_files import read_square
 from ...network.transport.communicator import Communicator
 from ...numerics.ordered_sums import Csr, plain
 from ...protocols import SETUP
-from .settings import SELF_WEIGHT, CaseSettings
+from .run_settings import SELF_WEIGHT, CaseSettings
 
 if TYPE_CHECKING:
     from topologies import DirectedWeights, WeightSequence

@@ -74,7 +74,7 @@ def report(run: Run) -> list[str]:
 
 def _alternatives(run: Run) -> Iterator[str]:
     """A line for each other method of the table: the messages of its second iteration and its
-    set-up."""
+    set-up; of a method that iterates without messages all of them."""
     collective = run.collective
     for name in fitting(run):
         method = algorithms.get(name)
@@ -90,7 +90,11 @@ def _alternatives(run: Run) -> Iterator[str]:
             next(states)
             before = _counts(network)
             next(states)
-        yield f"instead     {name}: iteration {_sent(_counts(network) - before)}; set-up about {setup}"
+        each = _counts(network) - before
+        if each.any():
+            yield f"instead     {name}: iteration {_sent(each)}; set-up about {setup}"
+        else:
+            yield f"instead     {name}: {setup} in all"
 
 
 def _counts(network: Network) -> Index:
@@ -116,6 +120,8 @@ def _iteration(run: Run, states: Iterator[object], links: int) -> tuple[str, int
     along = f"{size(payload)} along each directed edge"
     if tree:
         along = "two along each edge of a tree"
+    if not messages:
+        return "iteration   no messages", 0, False
     return (
         f"iteration   {rounds} rounds, {messages} messages between agents, {size(sent)} ({along})",
         payload,

@@ -46,7 +46,7 @@ from ...running.local_stopping import Agreement
 from ...running.metrics import error_name, nonsmooth
 from ...settings import Values, settings, values
 from ..line.config import Configuration
-from ..line.flags import with_flags
+from ..line.config_files import with_flags
 from ..line.shell import one_line
 from .summary import filled_in_words, mixing_words, sent_in_words, taken
 from .summary import in_words as agreement_in_words

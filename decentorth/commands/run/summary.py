@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import topologies
 
 from ...api import Result
-from ...api.sent import Sent
+from ...api.ledger_table import Sent
 from ...display import size
 from ...network import Network
 from ...records.machine import environment

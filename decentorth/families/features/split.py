@@ -44,7 +44,7 @@ from decentorth.problems.base import (
     stream,
 )
 from decentorth.problems.common.checks import is_matrix, matrices
-from decentorth.problems.common.division import Divided, even_counts
+from decentorth.problems.common.division import DividedSettings, even_counts
 from decentorth.problems.common.pooled import Units
 from decentorth.protocols import Array, Collective, Index, Observed
 from decentorth.sets import Euclidean
@@ -72,8 +72,9 @@ class Among(NamedTuple):
 
 
 class SplitPencil(AgentProblem[Euclidean]):
-    """The problem -1/2 tr(x^T D^T J D x) on {x : x^T (D^T E D + diag(ridge)) x = I}, each agent
-    with its columns of D.
+    """A generalized eigenvalue problem of which each agent has its own columns of D.
+
+        f(x) = -1/2 tr(x^T D^T J D x) over x^T (D^T E D + diag(ridge)) x = I
 
     Parameters
     ----------
@@ -337,8 +338,9 @@ class SplitMetrics:
 
 
 class SplitPCA(SplitPencil):
-    """Principal components of samples whose features are split over agents: f(x) = -1/2 tr(x^T A^T
-    A x) / m, x^T x = I.
+    """Principal components of samples whose features are split over agents.
+
+        f(x) = -1/(2m) tr(x^T A^T A x) over x^T x = I
 
     Parameters
     ----------
@@ -375,8 +377,11 @@ class SplitPCA(SplitPencil):
 
 
 class SplitGEVP(SplitPencil):
-    """Leading solutions of Y^T Y v = w (Z^T Z + ridge I) v, whose features, columns of Y and Z, are
-    split over agents.
+    """Generalized eigenvectors of two tables whose features are split over agents.
+
+        f(x) = -1/2 tr(x^T Y^T Y x) over x^T (Z^T Z + ridge I) x = I
+
+    The features are the columns of Y and Z.
 
     Parameters
     ----------
@@ -432,8 +437,11 @@ class SplitGEVP(SplitPencil):
 
 
 class SplitCCA(SplitPencil):
-    """Canonical correlations of two views of samples whose features, of one view or of both, are
-    split over agents.
+    """Canonical correlations of two views whose features are split over agents.
+
+        f(x) = -(1/m) tr(u^T U^T V v) over x^T B x = I
+
+    x is u above v, and B has the covariances of the two views, with their ridges, as its blocks.
 
     Parameters
     ----------
@@ -551,7 +559,7 @@ def random_features(m: int, among: Among, agents: slice, view: int = 0) -> list[
     return [stream(0, agent, 1).standard_normal((m, widths[view])) for agent, widths in drawn]
 
 
-def no_units(settings: Divided, *widths: int) -> tuple[Units, ...]:
+def no_units(settings: DividedSettings, *widths: int) -> tuple[Units, ...]:
     """The units of random samples with views of these widths, if units are requested."""
     return tuple(map(Units.none, widths)) if settings.wanted.any else ()
 

@@ -128,11 +128,12 @@ class UltraEOptions(Settings):
 
 
 class UltraE(AgentProblem[JOrthogonalStack]):
-    """The loss of a knowledge graph's triples against their corruptions, over relations R_r^T J
-    R_r = J and free entities.
+    """The loss of a knowledge graph's triples against their corruptions.
 
-    Each of the n agents has a share of the training triples; the objective is the mean of the
-    agents' objectives.
+        f = -(1/N) sum_hrt [log s(h, r, t) + sum log(1 - s(h', r, t'))] over R_r^T J R_r = J
+
+    The inner sum is over the corruptions of a triple. The vectors of entities are free. Each of the
+    n agents has a share of the N training triples; f is the mean of the agents' objectives.
 
     Parameters
     ----------

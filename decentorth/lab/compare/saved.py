@@ -15,7 +15,7 @@ from topologies.line.flags import InputError
 
 from ...figures.canvas import save as save_figure
 from ...records.run_files import csv_text, replacing
-from ...running.checkpoint import limited
+from ...running.checkpoint.checkpoint_files import limited
 from ...settings import settings, values
 from .comparison_figures import curves, figure
 from .comparison_rules import Rules

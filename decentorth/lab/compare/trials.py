@@ -20,7 +20,7 @@ from ...numerics.ordered_sums import power_of_two
 from ...protocols import Array
 from ...records.progress_bar import Steps
 from ...records.run_files import replacing
-from ...running.checkpoint import limited
+from ...running.checkpoint.checkpoint_files import limited
 from ...running.history import COUNTS, Columns
 from ...settings import values
 from .comparison_rules import Rules

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ...algorithms import AutoMethod
 from ...api import Result
 from ...protocols import Declared
 from .comparison_rules import Rules
@@ -33,7 +34,7 @@ class Candidate:
     """The method; None in a comparison that was loaded."""
     step: str
     """The step in words: a number, a schedule, "auto, growing", "auto, constant" or "none"; and the
-    order of mixing."""
+    order of mixing. For the method auto, the method that it takes."""
     traces: tuple[Trace, ...] = ()
     """Its runs by tuning seed."""
 
@@ -50,6 +51,8 @@ def step_words(algorithm: object, resolved: object) -> str:
 
     The ``resolved`` method shows whether an automatic step grows, and which order was chosen.
     """
+    if isinstance(algorithm, AutoMethod):
+        return f"takes {type(resolved).__name__}"
     order = Declared.of(resolved).order
     step = _step_words(algorithm, resolved)
     return step if order is None else f"{step}, {order}"

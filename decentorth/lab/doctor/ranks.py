@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from ...network.transport.communicator import Communicator, connect
 from ...records.machine import blas, cpu_model, versions
-from ...running.checkpoint.files import Json
+from ...running.checkpoint.checkpoint_files import Json
 from .findings import Finding
 from .host import ITERATIONS, short_run
 

@@ -15,7 +15,7 @@ from topologies.line.flags import InputError
 from ...figures.histories import Against, plot_histories
 from ...records.run_files import SUMMARY
 from ...records.saved_runs import read_end, read_history
-from ...running.checkpoint.files import Json
+from ...running.checkpoint.checkpoint_files import Json
 from ...running.history import COUNTS, Columns
 from ...settings import Values
 from .page import write_page

@@ -9,8 +9,8 @@ import topologies
 from topologies.line.flags import InputError
 
 from ...commands.line import wiring
-from ...commands.line.flags import read_value
-from ...commands.line.settings import NETWORK, CaseSettings
+from ...commands.line.config_files import read_value
+from ...commands.line.run_settings import NETWORK, CaseSettings
 from ...data.sites import site_files, site_names
 from ...figures.canvas import style
 from ...records.agent_graphs import AgentQuantity, draw_agents, weights_graph

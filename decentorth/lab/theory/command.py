@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from topologies.line.flags import HELP, take
 
 from ...commands.line.config import Command
-from ...commands.line.settings import NETWORK
+from ...commands.line.run_settings import NETWORK
 from ...commands.line.shell import alone, read_configuration, show_help
 from ...network.transport.communicator import SerialCommunicator
 from ...process.printing import say

@@ -83,7 +83,7 @@ class Sourced(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Divided(Sourced):
+class DividedSettings(Sourced):
     """Settings of samples that are divided over the agents.
 
     Parameters
@@ -166,7 +166,7 @@ class Divided(Sourced):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Centred(Divided):
+class Centred(DividedSettings):
     """Settings of samples that may be centred."""
 
     center: Centering = True
@@ -198,8 +198,8 @@ class SampleSource(ABC):
     """The names of the sites, where each agent has files of its own."""
     units: tuple[Units, ...] = ()
     """The common units of each view, once samples are read that are to be in these."""
-    column_names: Sequence[str] = ()
-    """The names of the columns of the first view, once samples are read."""
+    column_names: Sequence[Sequence[str]] = ()
+    """The names of the columns of each view, once samples are read."""
     copies: float = 1.0
     """How many times samples are held while they are read."""
     beside: float = 0.0
@@ -224,7 +224,7 @@ class SampleSource(ABC):
             views = [(sparse_samples(view, agents.start), names) for view, names in views]
         scaled = [in_units(view, collective, self.wanted, names) for view, names in views]
         self.units = tuple(one for _, found in scaled for one in found)
-        self.column_names = views[0][1]
+        self.column_names = [names for _, names in views]
         return [view for view, _ in scaled]
 
     def deferred(self, build: Build, outline: Callable[[], Outline]) -> Deferred:
@@ -268,7 +268,7 @@ class Division(SampleSource):
     """
 
     data: Sequence[str]
-    settings: Divided
+    settings: DividedSettings
     n_agents: int
     seed: int
 
@@ -467,7 +467,7 @@ class Part(NamedTuple):
 
 
 def samples_of(
-    settings: Divided, n_agents: int, seed: int, draw: Draw | None = None
+    settings: DividedSettings, n_agents: int, seed: int, draw: Draw | None = None
 ) -> SampleSource:
     """The samples of all agents: those of a file, which the seed divides over the agents, or those
     that ``draw`` generates."""
@@ -476,7 +476,7 @@ def samples_of(
     return draw(n_agents, seed)
 
 
-def files_of_features(settings: Divided, n_agents: int) -> Division | None:
+def files_of_features(settings: DividedSettings, n_agents: int) -> Division | None:
     """The files of the sites, where each has features of the same samples; else None."""
     source = Division([settings.source], settings, n_agents, 0)
     if not settings.from_file or not source.files:

@@ -33,7 +33,7 @@ from ...settings import Count, NotNegative, Positive, Probability, check
 from ..base import AgentProblem, Deferred, Loadable, Outline, Selection, on_each_rank, stream
 from ..common.checks import matrices
 from ..common.division import DataPlace, Shuffling, Sourced, even_counts
-from ..common.once import Once
+from ..common.once import ComputedOnce
 from ..common.rows import Runs
 from .pca import subspace_distance
 
@@ -73,7 +73,11 @@ def least_squares(mask: Array, a: Array, x: Array, ridge: float) -> Array:
 
 
 class MatrixCompletion(AgentProblem[Stiefel], Loadable):
-    """f_i(x) = 1/2 sum_j min_v (||P_Omega_j (x v - a_j)||^2 + ridge ||v||^2) over St(d, rank).
+    """Completion of a matrix of low rank, whose columns the agents share out.
+
+        f_i(x) = 1/2 sum_j min_v (||P_j (x v - a_j)||^2 + ridge ||v||^2) over x^T x = I
+
+    The sum is over the agent's columns a_j. P_j keeps the observed entries of a_j.
 
     Parameters
     ----------
@@ -332,7 +336,7 @@ class MatrixCompletionSettings(Sourced):
                 n_agents, build, lambda: self._outline(counts, self.dimension, seed, known)
             )
 
-        @Once
+        @ComputedOnce
         def opened() -> MatrixFile:
             return MatrixFile(str(self.data), Columns(self.triplet_columns), self.triplets)
 

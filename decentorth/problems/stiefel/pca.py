@@ -57,8 +57,11 @@ def subspace_distance(x: Array, basis: Array) -> float:
 
 
 class PCA(SquaresProblem[Stiefel], Loadable):
-    """f_i(x) = -1/2 (n / m) tr(x^T A_i^T A_i x) over St(d, rank), m being the number of samples of
-    all n agents.
+    """Principal components of the samples of all agents.
+
+        f_i(x) = -n/(2m) tr(x^T A_i^T A_i x) over x^T x = I
+
+    The n agents have m samples in all.
 
     Parameters
     ----------
@@ -96,7 +99,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     """
 
     _keeps_sparse = True
-    columns = ()
+    columns = ((),)
 
     def __init__(
         self,
@@ -259,7 +262,7 @@ class PCASettings(Centred):
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features of all samples: those of their own files, or
         consecutive columns of one file, which each rank reads whole."""
-        from ..split import split_pca
+        from ..split_features import split_pca
 
         return split_pca(self, n_agents, seed)
 

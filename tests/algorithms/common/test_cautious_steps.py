@@ -54,7 +54,9 @@ def test_matrices_in_turn_drive_each_other_beyond_the_gap(n: int) -> None:
     gap = 0.5 * (1.0 - np.sort(np.abs(values))[-2])
     assert radius(matrices, 0.9 * gap, np.ones(n)) < 1.0
     assert radius(matrices, 1.1 * gap, np.ones(n)) > 1.0
-    assert cautious_step(tp.joint_spectrum(tp.PeriodicSequence(matrices))) < 0.5 * gap
+    assert (
+        cautious_step(JointSpectrum(*tp.joint_spectrum(tp.PeriodicSequence(matrices)))) < 0.5 * gap
+    )
 
 
 @pytest.mark.parametrize("count", first_is_quick([50, 500]))
@@ -65,7 +67,7 @@ def test_no_random_period_has_a_growing_mode(count: int) -> None:
         graph = (tp.ring, tp.path, tp.star, tp.complete)[rng.integers(4)](n)
         W = tp.metropolis_weights(graph)
         sequence = parts(W, int(rng.integers(1, (W.nnz - n) // 2 + 1)), rng)
-        t = cautious_step(tp.joint_spectrum(sequence))
+        t = cautious_step(JointSpectrum(*tp.joint_spectrum(sequence)))
         matrices = [sequence.at(k).toarray() for k in range(sequence.period or 1)]
         one = (np.arange(n) == rng.integers(n)) * 1.0
         h = (np.ones(n), one, rng.random(n), 10.0 ** rng.uniform(-2, 2, n))[rng.integers(4)]
@@ -135,7 +137,7 @@ def test_a_given_step_has_a_penalty_that_the_sequence_allows() -> None:
     sequence = tp.PeriodicSequence(halves(8))
     run = set_up(pca(rows=(9,) * 8).problem, do.DRFGT(step_size=1e-3), sequence, comm="serial")
     first = next(run.states())
-    limit = 2.0 * cautious_step(tp.joint_spectrum(sequence))
+    limit = 2.0 * cautious_step(JointSpectrum(*tp.joint_spectrum(sequence)))
     np.testing.assert_allclose(first.penalty * 1e-3, limit / 4.0)
 
 

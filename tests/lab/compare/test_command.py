@@ -79,6 +79,24 @@ def test_a_comparison_is_that_of_the_programming_interface(made: Path) -> None:
     assert any(line.reached == 2 for line in found.lines)
 
 
+def test_auto_and_methods_by_sums_beside_gossip(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rows of auto are those of the method that it takes."""
+    words = "--problem pca --data digits --rank 2 --agents 4 --iterations 300 --trials 1"
+    methods = "auto,direct,block_krylov,lbfgs,deepca"
+    given = [*words.split(), "--algorithms", methods, "--tolerances", "1e-3", "--no-plot"]
+    assert main([*given, "--out", str(tmp_path), "--workers", "1"]) == 0
+    rows = {row["algorithm"]: row for row in counts(tmp_path)}
+    assert [*rows] == methods.split(",")
+    assert all(row["reached"] == "1" for row in rows.values())
+    own, direct = (dict(rows[name]) for name in ("auto", "direct"))
+    assert (own.pop("step"), direct.pop("step")) == ("takes Direct", "none")
+    assert own.pop("algorithm") != direct.pop("algorithm")
+    assert own == direct
+    assert "| takes Direct " in capsys.readouterr().out
+
+
 def test_a_full_disk_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run that cannot be stored, and tables that cannot be written: these have been printed."""
     words = [*"--problem pca --data synthetic --no-plot --out".split(), str(tmp_path), *SMALL[6:]]

@@ -16,7 +16,7 @@ import pytest
 import decentorth as do
 import topologies as tp
 from decentorth import DRFGT
-from decentorth.commands.line.flags import InputError
+from decentorth.commands.line.config_files import InputError
 from decentorth.compare import (
     NETWORKS,
     Comparison,
@@ -575,6 +575,29 @@ def test_methods_by_sums_are_compared_with_gossip() -> None:
     found = compare(correlated, ("lbfgs", "cdadt", "direct"), graph, rules)
     reached = {entry.label: entry.traces[0].status for entry in found.entries}
     assert reached["lbfgs"] == reached["direct"] == "converged"
+
+
+def test_auto_is_compared_as_the_method_that_it_takes(tmp_path: Path) -> None:
+    """By name in Python: the counts of its choice, which the table names, also when loaded."""
+    rules = Rules(trials=2, iterations=300, tolerances=(1e-2, 1e-6))
+    found = compare(pca, "auto,direct,block_krylov,lbfgs,drfgt", graph, rules, out=tmp_path)
+    names = ("iterations", "rounds", "bytes", "gradients")
+    lines = {(line.algorithm, line.tolerance): line for line in found.lines}
+    for tolerance in rules.tolerances:
+        own, direct, gossip = (lines[name, tolerance] for name in ("auto", "direct", "drfgt"))
+        assert [own.counts[name] for name in names] == [direct.counts[name] for name in names]
+        assert own.reached == 2
+        assert own.counts["bytes"].median < gossip.counts["bytes"].median
+    steps = [entry.step for entry in load(tmp_path).entries]
+    assert steps == ["takes Direct", "none", "none", "none", found.entries[-1].step]
+    objective = compare(procrustes, "auto", graph, rules)
+    assert objective.entries[0].step == "takes LBFGS"
+
+
+def test_sums_are_refused_in_a_comparison_on_changing_graphs() -> None:
+    sequence = tp.PeriodicSequence([graph(0), graph(1)])
+    with pytest.raises(ValueError, match="this network changes over time"):
+        compare(pca, "direct,drfgt:step_size=0.01,penalty=1", sequence, Rules(trials=1))
 
 
 def test_a_comparison_in_python_continues_and_tells(

@@ -17,7 +17,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from decentorth import DRFGT
-from decentorth.commands.line.flags import InputError
+from decentorth.commands.line.config_files import InputError
 from decentorth.commands.new.algorithm import Template
 from decentorth.compare import Comparison, MedianRange, Rules, load
 from decentorth.lab.compare.comparison_figures import curve

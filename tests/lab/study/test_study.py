@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from decentorth.commands.line.flags import InputError
+from decentorth.commands.line.config_files import InputError
 from decentorth.lab.study import consensus, drfgt_study, spectral
 from decentorth.lab.study.command import STUDIES, main
 from decentorth.lab.study.study_graphs import RULES

@@ -62,7 +62,12 @@ answer not computed."""
 
 
 class CCA(AgentProblem[Any], Loadable):
-    """f_i(X, Y) = -tr(X^T C12_i Y) over St_{C11 + r1 I} x St_{C22 + r2 I}, a point being [X; Y].
+    """Canonical correlations of two views of the samples of all agents.
+
+        f_i(X, Y) = -(n/m) tr(X^T A_i^T B_i Y) over X^T (C11 + r1 I) X = Y^T (C22 + r2 I) Y = I
+
+    The n agents have m samples in all. C11 and C22 are the covariances of all samples of each view.
+    A point is X above Y.
 
     Parameters
     ----------
@@ -116,6 +121,7 @@ class CCA(AgentProblem[Any], Loadable):
     """
 
     _arrays = 2
+    columns = ((), ())
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ from decentorth.problems.common.division import (
     placed,
     samples_of,
 )
-from decentorth.problems.common.once import Once
+from decentorth.problems.common.once import ComputedOnce
 from decentorth.problems.common.pooled import HERE, Units, Wanted, refuse_constant, units
 from decentorth.protocols import Array, Collective
 from decentorth.settings import Condition, Count, NotNegative, Range, Share
@@ -45,6 +45,11 @@ class View(NamedTuple):
     rows: list[Array]
     columns: Sequence[object]
     units: Units
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns; empty if these have numbers."""
+        return [name for name in self.columns if isinstance(name, str)]
 
 
 Make = Callable[[View, View, PooledPlace], AgentProblem[Any]]
@@ -148,6 +153,7 @@ class TwoViews(Centred):
         def build(agents: slice, collective: Collective) -> AgentProblem[Any]:
             first, second = self._both(source, agents, collective)
             source.units = first.units, second.units
+            source.column_names = [view.names for view in (first, second)]
             return make(first, second, placed(n_agents, agents, collective))
 
         def outline() -> Outline:
@@ -247,7 +253,7 @@ class TwoViews(Centred):
         share = np.sqrt(self.correlation * self.decay ** np.arange(k))
         rest = np.sqrt(1.0 - share * share)
 
-        @Once
+        @ComputedOnce
         def mixings() -> list[Array]:
             shared = stream(seed)
             return [_mixing(n, self.condition, shared) for n in (self.dimension, self.dimension_y)]

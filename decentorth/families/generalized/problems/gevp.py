@@ -55,7 +55,11 @@ def _several(given: object) -> bool:
 
 
 class GEVP(AgentProblem[GeneralizedStiefel]):
-    """f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, B the same for all agents.
+    """The leading eigenvectors of A v = w B v, where A is the mean of the agents' matrices.
+
+        f_i(x) = -1/2 tr(x^T A_i x) over x^T B x = I
+
+    B is the same for all agents.
 
     Parameters
     ----------
@@ -221,8 +225,11 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
 
 
 class PooledGEVP(GEVP, Loadable):
-    """f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, where B = (1/n) sum_i B_i and agent i
-    knows only its own A_i and B_i.
+    """The leading eigenvectors of A v = w B v, where A and B are means of the agents' matrices.
+
+        f_i(x) = -1/2 tr(x^T A_i x) over x^T B x = I
+
+    B = (1/n) sum_i B_i. Agent i knows only its own A_i and B_i.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ from decentorth.numerics.ordered_sums import sums
 from decentorth.numerics.threads import one_thread
 from decentorth.problems.base import Deferred, Outline, on_each_rank
 from decentorth.problems.common.division import (
-    Divided,
+    DividedSettings,
     Division,
     SampleFile,
     files_of_features,
@@ -171,7 +171,7 @@ def check_within(within: Array, size: Array) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LDASettings(Divided):
+class LDASettings(DividedSettings):
     """Linear discriminant analysis: the directions that separate the classes of labelled samples
     best.
 
@@ -216,7 +216,7 @@ class LDASettings(Divided):
                 pair = agent_scatters(samples, numbers, moments, self.ridge, n_agents, collective)
                 problem = PooledGEVP(*pair, rank, **placed(n_agents, agents, collective))
                 problem.classes = counted(known, moments[0])
-                problem.columns = ()
+                problem.columns = ((),)
                 return problem
 
             def stand_in(rows: list[Array], agents: slice, collective: Collective) -> PooledGEVP:
@@ -374,7 +374,7 @@ class LDASettings(Divided):
         whole = within + self.ridge * (np.trace(within) / n) * np.eye(n)
         check_within(whole, np.abs(samples).max(-2))
         problem = GEVP(between, whole, rank).with_units(units)
-        problem.columns = ()
+        problem.columns = ((),)
         problem.classes = counted(*np.unique(classes, return_counts=True))
         return problem
 

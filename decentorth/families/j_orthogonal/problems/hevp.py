@@ -42,7 +42,11 @@ Form = Literal["well-posed", "as-printed"]
 
 
 class HEVP(SquaresProblem[JOrthogonal]):
-    """f(x) = tr(x^T D^T D x), or minus that, over {x : x^T J x = J}, for a single agent.
+    """The hyperbolic eigenvalue problem of one agent.
+
+        f(x) = tr(x^T D^T D x) over x^T J x = J
+
+    The form as-printed has the opposite sign.
 
     As a finite sum, f_i(x) = +-N ||d_i^T x||^2 for the N rows d_i of D. In blocks of rows, one for
     each of n agents, f is the mean of f_b(x) = +-n ||D_b x||_F^2: for `Spread`.

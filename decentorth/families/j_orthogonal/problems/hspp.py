@@ -54,7 +54,11 @@ PASS_BYTES = 1 << 19
 
 
 class HSPP(AgentProblem[JOrthogonal]):
-    """(1/m^2) sum_ij (T_ij - d(q_i, q_j))^2 over {x : x^T J x = J}, for a single agent.
+    """The hyperbolic structural probe of one agent: points at given distances.
+
+        f(x) = (1/m^2) sum_ij (T_ij - d(q_i, q_j))^2 over x^T J x = J
+
+    q_i = phi(x^T d_i) for the m rows d_i of D, with phi and d of `ultrahyperbolic`.
 
     Parameters
     ----------

@@ -31,7 +31,9 @@ More = Callable[[Sequence[int], int], int]
 
 
 class L1PCA(AbsoluteLosses):
-    """f_i(x) = -(1/m_i) ||A_i x||_1 over St(d, rank).
+    """Principal components by the l1 norm of the scores.
+
+        f_i(x) = -(1/m_i) ||A_i x||_1 over x^T x = I
 
     Parameters
     ----------
@@ -53,7 +55,7 @@ class L1PCA(AbsoluteLosses):
     True
     """
 
-    columns = ()
+    columns = ((),)
 
     def __init__(
         self, A: SparseOrArrays, rank: int, *, n_agents: int | None = None, first_agent: int = 0

@@ -70,8 +70,11 @@ def _with_length(a: Rows) -> Rows:
 
 
 class RobustPCA(WithTerm):
-    """f_i(x) = (1/m_i) sum_j phi(||a_j - x x^T a_j||) + mu h(x) over St(d, rank), phi Huber's
-    function.
+    """Principal components with Huber's function of the residuals, plus a convex term.
+
+        f_i(x) = (1/m_i) sum_j phi(||a_j - x x^T a_j||) + mu h(x) over x^T x = I
+
+    phi(e) = e^2/2 up to delta, and delta e - delta^2/2 above.
 
     Parameters
     ----------
@@ -100,7 +103,7 @@ class RobustPCA(WithTerm):
     True
     """
 
-    columns = ()
+    columns = ((),)
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -28,14 +28,14 @@ from decentorth.data import partition
 from decentorth.problems.base import Deferred, Loadable, Outline, stream
 from decentorth.problems.common.checks import SparseOrArrays, agent_weights, samples
 from decentorth.problems.common.division import (
-    Divided,
+    DividedSettings,
     Part,
     SampleFile,
     even_counts,
     of_one_view,
     samples_of,
 )
-from decentorth.problems.common.once import Once
+from decentorth.problems.common.once import ComputedOnce
 from decentorth.problems.common.pooled import symmetric_total, with_spectrum
 from decentorth.problems.common.rows import RowLosses
 from decentorth.problems.common.sparse_rows import SparseRows
@@ -62,7 +62,11 @@ def complement_distance(x: Array, subspace: Array) -> float:
 
 
 class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
-    """f_i(x) = (w_i/m_i) sum_j ||x^T a_j||_2 over St(n, n - rank).
+    """Robust subspace recovery: a basis of the complement of the inliers' subspace.
+
+        f_i(x) = (w_i/m_i) sum_j ||x^T a_j||_2 over x^T x = I
+
+    x has n - rank columns.
 
     Parameters
     ----------
@@ -105,7 +109,7 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
         rank: int,
         *,
         subspace: Array | None = None,
-        weights: Array | None = None,
+        weights: Sequence[float] | Array | None = None,
         n_agents: int | None = None,
         first_agent: int = 0,
     ):
@@ -245,7 +249,7 @@ def _inverse_root(squares: Array) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RSRSettings(Divided):
+class RSRSettings(DividedSettings):
     """Robust subspace recovery: generated as in paper 002, Section 5.1, or from a user's samples.
 
     Parameters
@@ -323,7 +327,7 @@ class RSRSettings(Divided):
     def _generated(self, n_agents: int, seed: int) -> Deferred:
         total = self.inliers + self.outliers
 
-        @Once
+        @ComputedOnce
         def divided() -> tuple[Index, list[Index]]:
             labels = (np.arange(total) >= self.inliers).astype(np.int64)
             return labels, partition(

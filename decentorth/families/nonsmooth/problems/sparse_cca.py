@@ -63,7 +63,11 @@ class _Covariances(LiftedLosses):
 
 
 class SparseCCA(WithTerm):
-    """f_i(x; y) = -(1/m_i) tr(x^T A_i^T B_i y) + mu h(x; y) over St(p + q, rank).
+    """Sparse canonical correlations of two views of samples at agents.
+
+        f_i(z) = -(1/m_i) tr(x^T A_i^T B_i y) + mu h(z) over z^T z = I
+
+    z is x above y.
 
     Parameters
     ----------

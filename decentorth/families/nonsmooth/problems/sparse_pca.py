@@ -33,7 +33,11 @@ from .l1_pca import L1PCASettings
 
 
 class SparsePCA(WithTerm, SeparateColumns):
-    """f_i(x) = -1/2 tr(x^T A_i^T A_i x) / m_i + mu ||x||_1 over St(d, rank).
+    """Sparse principal components of samples at agents.
+
+        f_i(x) = -1/(2 m_i) tr(x^T A_i^T A_i x) + mu h(x) over x^T x = I
+
+    h is the l1 norm, or another term.
 
     Parameters
     ----------
@@ -62,7 +66,7 @@ class SparsePCA(WithTerm, SeparateColumns):
     True
     """
 
-    columns = ()
+    columns = ((),)
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ from ...protocols import Algorithm, Array, Declared, Streams
 from .channel import Channel, ChannelError
 from .draws import Mask
 from .faults import Crash, Delay, MessageLoss, Sleep, any_of
-from .network import UnreliableNetwork
+from .unreliable_network import UnreliableNetwork
 
 log = logging.getLogger(__name__)
 _RESTORED = {"x", "tracker", "field"}

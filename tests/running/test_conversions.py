@@ -15,7 +15,7 @@ import pytest
 import decentorth as do
 import topologies as tp
 from decentorth import registry
-from decentorth.api import forms
+from decentorth.api import conversions
 from decentorth.api.capabilities import check_capabilities, fitting
 from decentorth.network import Network
 from decentorth.stopping import GradientNorm
@@ -34,15 +34,15 @@ def test_names_and_classes_are_what_they_stand_for() -> None:
     expected = do.solve(PROBLEM, do.DRFGT(), W, iterations=20).iterates_sha256
     for method in ("drfgt", "DRFGT:penalty=auto", do.DRFGT):
         assert do.solve(PROBLEM, method, "ring", iterations=20).iterates_sha256 == expected
-    found, _ = forms.network("one_peer_exponential", 16, 0)
+    found, _ = conversions.network("one_peer_exponential", 16, 0)
     assert isinstance(found, tp.OnePeerExponential)
-    assert forms.method("drfgt:penalty=3") == do.DRFGT(penalty=3.0)
+    assert conversions.method("drfgt:penalty=3") == do.DRFGT(penalty=3.0)
 
 
 def test_a_graph_gets_metropolis_weights_and_its_nodes_stay_labels() -> None:
-    W, labels = forms.network(CITIES, 6, 0)
+    W, labels = conversions.network(CITIES, 6, 0)
     assert labels == tuple(sorted(CITIES))
-    assert forms.network(nx.cycle_graph(6), 6, 0)[1] is None
+    assert conversions.network(nx.cycle_graph(6), 6, 0)[1] is None
     for i, one in enumerate(labels):
         for j, other in enumerate(labels):
             weight = 1 / (1 + max(CITIES.degree[one], CITIES.degree[other]))
@@ -74,7 +74,7 @@ SITES = {
 def named_frame() -> Any:
     """Metropolis weights between the cities as a frame, whose rows have another order than its
     columns."""
-    W, labels = forms.network(CITIES, 6, 0)
+    W, labels = conversions.network(CITIES, 6, 0)
     assert labels is not None
     frame = pd.DataFrame(W.toarray(), labels, labels)
     return frame.loc[[*labels[::-1]], [*labels[2:], *labels[:2]]]
@@ -140,10 +140,10 @@ def test_points_are_found_by_the_names_of_a_graph() -> None:
 
 def test_numbers_are_no_names_unless_sites_are_called_so() -> None:
     ring = nx.relabel_nodes(nx.cycle_graph(6), {k: 10 * (k + 1) for k in range(6)})
-    given = forms.network(ring, 6, 0, tuple(SITES))[0]
-    assert (given != forms.network(nx.cycle_graph(6), 6, 0)[0]).nnz == 0
+    given = conversions.network(ring, 6, 0, tuple(SITES))[0]
+    assert (given != conversions.network(nx.cycle_graph(6), 6, 0)[0]).nnz == 0
     names = ("60", "10", "20", "30", "40", "50")
-    W, labels = forms.network(ring, 6, 0, names)
+    W, labels = conversions.network(ring, 6, 0, names)
     assert labels == names
     assert np.flatnonzero(W.toarray()[0]).tolist() == [0, 1, 5]
 
@@ -170,7 +170,7 @@ def test_a_name_without_a_partner_is_refused(sites: tuple[str, ...], words: str)
         ((PROBLEM, "drfgt"), "so W is needed: a name such as 'ring'"),
         ((PROBLEM, "drfgt", "torus:3x3"), "'torus:3x3' has 9 agents, but the problem has 6"),
         (
-            (PROBLEM, "drfgt", tp.RandomMatching(6, 0)),
+            (PROBLEM, "drgta", tp.RandomMatching(6, 0)),
             "give step_size and penalty as numbers, and rounds without chebyshev",
         ),
         ((PROBLEM, "drfgt", lambda k: np.eye(6)), "topologies.PeriodicSequence([W0, W1])"),

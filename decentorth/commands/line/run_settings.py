@@ -12,7 +12,7 @@ from topologies.line.text import specifications
 from ... import network
 from ...protocols import Quantity
 from ...running.checkpoint import interval
-from ...running.options import Drawn, Limits, Place
+from ...running.options import Drawn, Place, RunLimits
 from ...settings import Count, Finite, Natural, Positive, Quiet, Range, Seconds, settings
 from ...stopping import LocalMaximum
 
@@ -88,7 +88,7 @@ class CaseSettings(Drawn):
         The graph with its parameters, as "erdos_renyi:p=0.4" or "torus:5x4". push_pull takes
         directed graphs, as "directed_ring:chords=3" or "digraph:edges.txt".
     weights : str
-        The rule for the mixing matrix W; auto: Metropolis weights.
+        The rule for the mixing matrix W (decentorth list weights). auto takes Metropolis weights.
     self_weight : float
         W_ii of uniform weights; by default 0.8.
     edge_weight : str
@@ -120,7 +120,7 @@ class CaseSettings(Drawn):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunSettings(CaseSettings, Place, Limits):
+class RunSettings(CaseSettings, Place, RunLimits):
     """The settings that every run has.
 
     Parameters
@@ -146,17 +146,17 @@ class RunSettings(CaseSettings, Place, Limits):
         The start of all agents: a run's folder (its first agent's final point) or a .npy file with
         a point. By default the problem's own start from the seed.
     gradient_tolerance : float
-        Converged when gradient_norm is at most this. All given tolerances must hold.
+        Stop when gradient_norm is at most this. All given tolerances must hold.
     relative_gradient_tolerance : float
-        Converged when gradient_norm is at most this share of its value at the start.
+        Stop when gradient_norm is at most this share of its value at the start.
     stationarity_tolerance : float
-        Converged when stationarity is at most this. For problems with a proximal term.
+        Stop when stationarity is at most this. For problems with a proximal term.
     consensus_tolerance : float
-        Converged when consensus_rms is at most this.
+        Stop when consensus_rms is at most this.
     feasibility_tolerance : float
-        Converged when feasibility is at most this.
+        Stop when feasibility is at most this.
     local_tolerance : float
-        Converged when the agents find by max-consensus that the local quantities of every agent are
+        Stop when the agents find by max-consensus that the local quantities of every agent are
         at most this. The messages are counted.
     local_quantity : list
         A local quantity: gradient (of methods with a tracker), movement (divided by the step),
@@ -169,7 +169,7 @@ class RunSettings(CaseSettings, Place, Limits):
         the diameter.
     time_limit : float
         Stop after this time (90, 30s, 10m, 2h) of this job's iterations. Time before a resume does
-        not count. The run then counts as not converged.
+        not count. A run that reaches the limit has not converged.
     objective_below : float
         Stop when the objective is at most this. The run then counts as not
         converged.
