@@ -29,7 +29,7 @@ from ..running.local_stopping import Agreement
 from ..running.loop import Outcome
 from ..running.metrics import error_name
 from .automatic import advice, in_words
-from .directions import Columns
+from .directions import SampleColumns
 from .ledger_table import Sent, sent
 from .losses import Loss
 
@@ -122,7 +122,7 @@ class FinishedRun(Shown):
     seconds: Mapping[str, float]
     n_agents: int
     labels: tuple[str, ...] | None = None
-    columns: Columns | None = None
+    columns: SampleColumns | None = None
     directions: Array | None = None
     """``(d, r)``: the mean of the agents' directions of the columns, of a run that was loaded."""
 
@@ -309,7 +309,7 @@ class Result(FinishedRun):
             collective=run.collective,
             losses=run.losses,
             units=units,
-            columns=Columns.of(problem, units),
+            columns=SampleColumns.of(problem, units),
             filled=_filled(units, labels, numbers),
         )
 
@@ -506,7 +506,7 @@ def load(folder: str | os.PathLike[str]) -> FinishedRun:
     """
     summary, x, columns = read_finished(folder)
     place = str(Path(folder) / SUMMARY)
-    samples = Columns.of_summary(summary, place)
+    samples = SampleColumns.of_summary(summary, place)
     directions = None
     if samples is not None:
         directions = mean_rows(folder, samples.arrays)

@@ -189,7 +189,9 @@ def test_singular_vectors_that_lapack_does_not_find_in_float32() -> None:
         matrix = stored["matrix"]
     u, _, vt = np.linalg.svd(matrix.astype(np.float64))
     for method in ("polar-svd", "polar"):
-        found = Stiefel(64, 64).project(open_device(f"{CPU}:float32").put(matrix[None]), method)
+        found: Any = Stiefel(64, 64).project(
+            open_device(f"{CPU}:float32").put(matrix[None]), method
+        )
         assert found.dtype == np.float32
         np.testing.assert_allclose(found.host()[0], u @ vt, rtol=0.0, atol=1e-6)
 

@@ -44,7 +44,7 @@ from decentorth.problems.base import (
     stream,
 )
 from decentorth.problems.common.checks import is_matrix, matrices
-from decentorth.problems.common.division import Divided, even_counts
+from decentorth.problems.common.division import DividedSettings, even_counts
 from decentorth.problems.common.pooled import Units
 from decentorth.protocols import Array, Collective, Index, Observed
 from decentorth.sets import Euclidean
@@ -559,7 +559,7 @@ def random_features(m: int, among: Among, agents: slice, view: int = 0) -> list[
     return [stream(0, agent, 1).standard_normal((m, widths[view])) for agent, widths in drawn]
 
 
-def no_units(settings: Divided, *widths: int) -> tuple[Units, ...]:
+def no_units(settings: DividedSettings, *widths: int) -> tuple[Units, ...]:
     """The units of random samples with views of these widths, if units are requested."""
     return tuple(map(Units.none, widths)) if settings.wanted.any else ()
 

@@ -33,7 +33,7 @@ from ...settings import Count, NotNegative, Positive, Probability, check
 from ..base import AgentProblem, Deferred, Loadable, Outline, Selection, on_each_rank, stream
 from ..common.checks import matrices
 from ..common.division import DataPlace, Shuffling, Sourced, even_counts
-from ..common.once import Once
+from ..common.once import ComputedOnce
 from ..common.rows import Runs
 from .pca import subspace_distance
 
@@ -336,7 +336,7 @@ class MatrixCompletionSettings(Sourced):
                 n_agents, build, lambda: self._outline(counts, self.dimension, seed, known)
             )
 
-        @Once
+        @ComputedOnce
         def opened() -> MatrixFile:
             return MatrixFile(str(self.data), Columns(self.triplet_columns), self.triplets)
 
