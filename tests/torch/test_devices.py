@@ -46,6 +46,7 @@ from decentorth import (
 )
 from decentorth.commands.run.command import main
 from decentorth.numerics.devices import is_on_device, numbers, open_device
+from decentorth.numerics.states import mapped
 from decentorth.problems import (
     GEVP,
     PCA,
@@ -55,7 +56,6 @@ from decentorth.problems import (
     pencil,
 )
 from decentorth.protocols import Declared, Direction, Retraction
-from decentorth.running.checkpoint.state_arrays import mapped
 from decentorth.sets import Euclidean, GeneralizedStiefel, Stiefel
 from decentorth.sets.retractions import named
 from decentorth.stopping import LocalMaximum
