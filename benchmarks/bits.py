@@ -41,11 +41,20 @@ from decentorth.commands.run.command import main as run
 
 RANK = int(os.environ.get("PMI_RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") or 0)
 RANKS = int(os.environ.get("PMI_SIZE") or os.environ.get("OMPI_COMM_WORLD_SIZE") or 1)
-DEFAULTS = {"--agents": "10", "--iterations": "30", "--record-every": "5"}
+DEFAULTS = {
+    "--agents": "10",
+    "--algorithm": "drfgt",
+    "--iterations": "30",
+    "--record-every": "5",
+}
 RUNS = {
     "--problem procrustes --dimension 8 --rank 3 --rows 4": """
         * --algorithm * for drfgt destiny gradient_tracking drgta dprgt rfextra rextra dgd dprgd drsgd
         resumed-* --algorithm * --checkpoint-every 7 --iterations 18 then --iterations 30 for drfgt drgta rfextra rextra dgd drsgd
+        growing-* --algorithm * --iterations 300 --record-every 50 for drfgt destiny drgta dprgt rmtracking rfextra rextra
+        growing-orders-* --order * --iterations 300 --record-every 50 for adapt-then-combine combine-then-adapt
+        growing-given-* --algorithm * --step-size growing:initial=5 --iterations 400 --record-every 50 for drfgt destiny drgta rextra
+        growing-resumed-* --algorithm * --checkpoint-every 7 --iterations 180 then --iterations 300 for drfgt drgta rfextra
         lossy-* --algorithm * --channel loss:p=0.2 for drfgt destiny gradient_tracking drgta dprgt rfextra rextra dgd dprgd drsgd
         order-* --algorithm * --order adapt-then-combine --step-size 2e-3 --penalty 5 for drfgt destiny gradient_tracking
         order-combine-* --algorithm * --order combine-then-adapt for drfgt destiny gradient_tracking
@@ -106,6 +115,10 @@ RUNS = {
         cca-* --problem cca --algorithm generalized_landing --agents 1 --batch-size 40 --covariance * for sampled rolling
         cca-rgd --problem cca --algorithm rgd --agents 1 --batch-size 40 --covariance rolling
         lda-* --problem lda --agents 1 --algorithm * for generalized_landing rgd
+        features-* --split features --agents 8 --data digits --rank 3 --algorithm lobpcg --rows-per-message 500 --problem * for pca lda
+        features-tracked-* --split features --agents 8 --data digits --rank 3 --algorithm tracked_landing --problem * for pca lda
+        features-cca-* --split features --agents 8 --problem cca --algorithm * for lobpcg tracked_landing
+        features-losses --split features --agents 8 --problem pca --center --algorithm tracked_landing --channel loss:p=0.2
         ica --problem ica --sources 4 --samples 40 --imbalance 5 --mixing general
         ica-generalized --problem ica --sources 4 --samples 60 --no-whiten --agents 1 --algorithm generalized_landing
         matrix-completion --problem matrix_completion --dimension 20 --columns 15 --rank 2 --algorithm rfextra

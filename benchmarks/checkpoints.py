@@ -25,7 +25,7 @@ import numpy as np
 import decentorth as do
 from decentorth.network.collective import AgentCollective
 from decentorth.network.halo import even_bounds
-from decentorth.running.checkpoint import files
+from decentorth.running.checkpoint import checkpoint_files
 
 AGENTS = (10, 1_000, 10_000)
 REPEATS = 5
@@ -58,11 +58,11 @@ def main() -> None:
         collective = AgentCollective(communicator, bounds)
         own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
         x = np.random.default_rng(0).standard_normal((own.stop - own.start, 50, 20))
-        state = {name: files.Rows(x, own.start, n) for name in ("x", "tracker", "field")}
+        state = {name: checkpoint_files.Rows(x, own.start, n) for name in ("x", "tracker", "field")}
         path = root / "000000001"
-        write = median(lambda: files.write(path, 1, state, {}, collective))  # noqa: B023  # called here
-        manifest = files.read_manifest(path, collective)
-        read = median(lambda: [files.read(manifest, name, own) for name in state])  # noqa: B023
+        write = median(lambda: checkpoint_files.write(path, 1, state, {}, collective))  # noqa: B023  # called here
+        manifest = checkpoint_files.read_manifest(path, collective)
+        read = median(lambda: [checkpoint_files.read(manifest, name, own) for name in state])  # noqa: B023
         size = n * 3 * 50 * 20 * 8
         if communicator.rank == 0:
             data = memoryview(bytes(size))

@@ -29,8 +29,8 @@ import topologies as tp
 from decentorth import registry
 from decentorth.compare import Comparison, load
 from decentorth.lab.compare.command import main as compare
+from decentorth.lab.compare.comparison_tables import UNITS, number
 from decentorth.lab.compare.methods import methods
-from decentorth.lab.compare.tables import UNITS, number
 from decentorth.protocols import Declared
 
 PROBLEMS = {

@@ -45,9 +45,9 @@ from threadpoolctl import threadpool_limits
 
 from decentorth import PCAL, PLAM, RGD, GeneralizedLanding, Landing
 from decentorth.api import Run, set_up
-from decentorth.numerics.devices import opened
+from decentorth.numerics.devices import open_device
+from decentorth.numerics.states import mapped
 from decentorth.problems import GEVP, Procrustes, pencil
-from decentorth.running.checkpoint.states import mapped
 from decentorth.sets import Stiefel
 
 N, CONDITION = 1000, 100.0
@@ -131,7 +131,11 @@ def devices(
         for device in names:
             placed, start, repeats, now = problem, x0[None], 2 if n > 1000 else 5, time.process_time
             if device is not None:
-                put, repeats, now = opened(device).put, 10 if n > 1000 else 30, time.perf_counter
+                put, repeats, now = (
+                    open_device(device).put,
+                    10 if n > 1000 else 30,
+                    time.perf_counter,
+                )
                 placed, start = problem.on(put), put(start)
             for name, method, _, _ in ITERATED:
                 state = method.init(placed, run.network, run.streams, start)

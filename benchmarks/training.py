@@ -1,14 +1,14 @@
 """Small networks with orthonormal layers, trained by neighbours and by an all-reduce: accuracy,
-processor time, bytes and infeasibility.
+processor time, bytes and infeasibility, as tables of `docs/training.md`.
 
     pip install torch geoopt scikit-learn
-    python benchmarks/training.py --seeds 5
+    python benchmarks/training.py > docs/results/training.md
 
 Processes are agents in one process: those of DRFGT as `decentorth.training.Agents`, with the bits
-of processes; those of DistributedDataParallel (DDP) as batches whose gradients are averaged. Each
-method takes the best of three steps on a seed of its own. Seconds are processor time of one
-process in a step, without messages, over those of SGD. Bytes are what a process sends in a step; those of DDP are of
-a ring all-reduce, computed.
+of processes; those of DistributedDataParallel (DDP) as one batch of all processes' samples. Each
+method takes the best of three steps on two seeds of their own; two variants take DRFGT's step.
+Seconds are processor time of one process in a step, without messages, over those of SGD. Bytes are
+what a process sends in a step; those of DDP are of a ring all-reduce, computed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import argparse
 import os
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -29,12 +30,14 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 import topologies as tp
-from decentorth.training import DRFGT, Agents, Landing
+from decentorth.training import DRFGT, Agents, GradientTracking, Landing
 
 torch.set_num_threads(1)
 BATCH, TRAINING = 16, 1500
 STEPS = (0.1, 0.3, 0.6)
-TUNING_SEED = 1000
+TUNING_SEEDS = (1000, 1001)
+TIMED = 50
+"""The steps whose seconds are measured."""
 
 
 class Convolutions(nn.Module):
@@ -75,18 +78,23 @@ class Recurrent(nn.Module):
 
 
 class Task(NamedTuple):
-    """A network, a number of processes, whether the data are sorted by label, and epochs."""
+    """A network, its processes and their graph, and whether the data are sorted by label."""
 
     network: type[nn.Module]
     processes: int
+    graph: str
     is_sorted: bool
-    epochs: int
+    epochs: int = 15
 
 
 TASKS = {
-    "digits, 4 processes": Task(Convolutions, 4, False, 15),
-    "digits sorted by label, 8 processes": Task(Convolutions, 8, True, 15),
-    "digits read in 16 steps, 4 processes": Task(Recurrent, 4, False, 15),
+    "Digits, 4 processes in a ring": Task(Convolutions, 4, "ring", False),
+    "Digits sorted by label, 8 processes of 4 neighbours each": Task(
+        Convolutions, 8, "circulant", True
+    ),
+    "Digits read in 16 steps by a recurrent network, 4 processes in a ring": Task(
+        Recurrent, 4, "ring", False
+    ),
 }
 
 
@@ -185,62 +193,65 @@ class ByGeoopt(nn.Module):
         return self.w.T if self.is_wide else self.w
 
 
-def all_reduced(
-    task: Task, seed: int, make: Callable[[nn.Module], tuple[nn.Module, Any]]
-) -> Outcome:
-    """Train one model on averaged gradients, as DDP does."""
+Make = Callable[[nn.Module], tuple[nn.Module, Any]]
+
+
+def all_reduced(make: Callable[[float], Make], task: Task, seed: int, lr: float) -> Outcome:
+    """Train one model on the batches of all processes, as DDP does."""
     parts, x, y = data(task, seed)
     torch.manual_seed(seed)
-    model, optimizer = make(task.network())
-    of_gradients = of_steps = 0.0
-    steps = 0
+    model, optimizer = make(lr)(task.network())
     for now in batches(parts, seed, task.epochs):
-        begun = time.process_time()
-        optimizer.zero_grad()
-        for inputs, labels in now:
-            loss = nn.functional.cross_entropy(model(inputs), labels)
-            (loss / len(now)).backward()
-        between = time.process_time()
-        optimizer.step()
-        of_gradients += between - begun
-        of_steps += time.process_time() - between
-        steps += 1
+        inputs, labels = (torch.cat(part) for part in zip(*now, strict=True))
+        take(model, optimizer, inputs, labels)
     weights = dict(model.named_parameters())
     if isinstance(model, Parametrized):
         weights = model.weights()
     n, names = task.processes, task.network.orthonormal
     size = sum(p.numel() for p in task.network().parameters())
     found = accuracy(model, x, y)
-    return Outcome(
-        found,
-        found,
-        max(infeasibility(weights[name]) for name in names),
-        (of_gradients / n + of_steps) / steps,
-        2 * (n - 1) / n * size * 4,
-    )
+    distance = max(infeasibility(weights[name]) for name in names)
+    return Outcome(found, found, distance, seconds(make(lr), task), 2 * (n - 1) / n * size * 4)
 
 
-def plain(lr: float) -> Callable[[nn.Module], Any]:
+def take(model: nn.Module, optimizer: Any, inputs: Tensor, labels: Tensor) -> None:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(inputs), labels).backward()
+    optimizer.step()
+
+
+def seconds(make: Make, task: Task) -> float:
+    """The processor time of a step of one process."""
+    (x, y), *_ = data(task, 0)[0]
+    model, optimizer = make(task.network())
+    take(model, optimizer, x[:BATCH], y[:BATCH])
+    begun = time.process_time()
+    for _ in range(TIMED):
+        take(model, optimizer, x[:BATCH], y[:BATCH])
+    return (time.process_time() - begun) / TIMED
+
+
+def plain(lr: float) -> Make:
     return lambda network: (network, torch.optim.SGD(network.parameters(), lr))
 
 
-def parametrized(lr: float) -> Callable[[nn.Module], Any]:
+def parametrized(lr: float) -> Make:
     def make(network: nn.Module) -> Any:
         model = Parametrized(network, ByTorch)
-        return model, torch.optim.SGD(filter_trained(model), lr)
+        return model, torch.optim.SGD(trained(model), lr)
 
     return make
 
 
-def by_geoopt(lr: float) -> Callable[[nn.Module], Any]:
+def by_geoopt(lr: float) -> Make:
     def make(network: nn.Module) -> Any:
         model = Parametrized(network, ByGeoopt)
-        return model, geoopt.optim.RiemannianSGD(filter_trained(model), lr)
+        return model, geoopt.optim.RiemannianSGD(trained(model), lr)
 
     return make
 
 
-def landing(lr: float) -> Callable[[nn.Module], Any]:
+def landing(lr: float) -> Make:
     def make(network: Any) -> Any:
         named = network.named_parameters()
         return network, Landing(named, lr, orthonormal=network.orthonormal)
@@ -248,37 +259,46 @@ def landing(lr: float) -> Callable[[nn.Module], Any]:
     return make
 
 
-def filter_trained(model: nn.Module) -> list[Any]:
+def trained(model: nn.Module) -> list[Any]:
     return [p for p in model.parameters() if p.requires_grad]
 
 
-def among_neighbours(task: Task, seed: int, lr: float, settings: Any) -> Outcome:
-    """Train a model at each process by messages to the neighbours in a ring."""
+def drfgt(network: Any, lr: float, **settings: Any) -> DRFGT:
+    named = network.named_parameters()
+    return DRFGT(named, lr, orthonormal=network.orthonormal, **settings)
+
+
+def gradient_tracking(network: Any, lr: float, **settings: Any) -> GradientTracking:
+    return GradientTracking(network.parameters(), lr, **settings)
+
+
+def overlapping(network: Any, lr: float, graph: Any, **settings: Any) -> DRFGT:
+    return drfgt(network, lr, graph=tp.lazy(graph), order="combine-then-adapt", **settings)
+
+
+def rounded(network: Any, lr: float, **settings: Any) -> DRFGT:
+    return drfgt(network, lr, messages=torch.bfloat16, **settings)
+
+
+def on_ring(network: Any, lr: float, graph: Any, **settings: Any) -> DRFGT:
+    return drfgt(network, lr, graph="ring", **settings)
+
+
+def among_neighbours(make: Callable[..., Any], task: Task, seed: int, lr: float) -> Outcome:
+    """Train a model at each process by messages to its neighbours."""
     parts, x, y = data(task, seed)
     torch.manual_seed(seed)
     models = [task.network() for _ in parts]
-    W = tp.metropolis_weights(tp.ring(len(parts)))
-    if settings.get("order") == "combine-then-adapt":
-        W = tp.lazy(W)
+    W = tp.metropolis_weights(tp.graph_from_name(task.graph, len(parts)))
     optimizers = [
-        DRFGT(
-            model.named_parameters(),
-            lr,
-            orthonormal=task.network.orthonormal,
-            graph=W,
-            group=agent,
-            **settings,
-        )
+        make(model, lr, graph=W, group=agent)
         for model, agent in zip(models, Agents(len(parts)), strict=True)
     ]
     spent, steps = 0.0, 0
     for now in batches(parts, seed, task.epochs):
         begun = time.process_time()
         for model, optimizer, (inputs, labels) in zip(models, optimizers, now, strict=True):
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(model(inputs), labels).backward()
-        for optimizer in optimizers:
-            optimizer.step()
+            take(model, optimizer, inputs, labels)
         spent += time.process_time() - begun
         steps += 1
     worst = min(accuracy(model, x, y) for model in models)
@@ -293,50 +313,63 @@ def among_neighbours(task: Task, seed: int, lr: float, settings: Any) -> Outcome
     return Outcome(accuracy(models[0], x, y), worst, distance, spent / steps / len(models), sent)
 
 
-OVERLAPPING = {"order": "combine-then-adapt"}
-METHODS: dict[str, Callable[[Task, int, float], Outcome]] = {
-    "DDP, SGD without constraint": lambda task, seed, lr: all_reduced(task, seed, plain(lr)),
-    "DDP, parametrizations.orthogonal": lambda task, seed, lr: all_reduced(
-        task, seed, parametrized(lr)
-    ),
-    "DDP, geoopt RiemannianSGD": lambda task, seed, lr: all_reduced(task, seed, by_geoopt(lr)),
-    "DDP, Landing": lambda task, seed, lr: all_reduced(task, seed, landing(lr)),
-    "DRFGT": lambda task, seed, lr: among_neighbours(task, seed, lr, {}),
-    "DRFGT, bfloat16 messages": lambda task, seed, lr: among_neighbours(
-        task, seed, lr, {"messages": torch.bfloat16}
-    ),
-    "DRFGT, overlapping order": lambda task, seed, lr: among_neighbours(
-        task, seed, lr, OVERLAPPING
-    ),
+Run = Callable[[Task, int, float], Outcome]
+METHODS: dict[str, Run] = {
+    "DDP, SGD without constraint": partial(all_reduced, plain),
+    "GradientTracking without constraint": partial(among_neighbours, gradient_tracking),
+    "DDP, parametrizations.orthogonal": partial(all_reduced, parametrized),
+    "DDP, geoopt RiemannianSGD": partial(all_reduced, by_geoopt),
+    "DDP, Landing": partial(all_reduced, landing),
+    "DRFGT": partial(among_neighbours, drfgt),
 }
+VARIANTS: dict[str, Run] = {
+    "DRFGT, bfloat16 messages": partial(among_neighbours, rounded),
+    "DRFGT, overlapping order": partial(among_neighbours, overlapping),
+}
+"""They take the step of DRFGT."""
+ON_RING = {"DRFGT in a ring": partial(among_neighbours, on_ring)}
+"""Where the graph is another one."""
+
+
+def best(run: Run, task: Task) -> float:
+    """The step with the highest accuracy on the seeds for tuning."""
+    reached = {lr: sum(run(task, seed, lr).accuracy for seed in TUNING_SEEDS) for lr in STEPS}
+    return max(reached, key=lambda lr: reached[lr])
+
+
+def row(name: str, run: Run, task: Task, lr: float, seeds: int) -> str:
+    # beside each method, as the load of the machine changes
+    unit = seconds(plain(lr), task)
+    found = [run(task, seed, lr) for seed in range(seeds)]
+    middle = Outcome(*(float(np.median(column)) for column in zip(*found, strict=True)))
+    reached = [one.accuracy for one in found]
+    return (
+        f"| {name} | {lr} | {middle.accuracy:.3f} ({min(reached):.3f} to {max(reached):.3f}) "
+        f"| {middle.worst:.3f} | {middle.infeasibility:.0e} | {middle.seconds / unit:.1f} "
+        f"| {middle.bytes / 1000:.0f} k |"
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--tasks", nargs="*", type=int, default=list(range(len(TASKS))))
-    parser.add_argument("--methods", nargs="*", type=int, default=list(range(len(METHODS))))
     asked = parser.parse_args()
-    methods = [list(METHODS.items())[number] for number in asked.methods]
     for number in asked.tasks:
         name, task = list(TASKS.items())[number]
-        print(f"\n{name}, {task.epochs} epochs, {asked.seeds} seeds\n")
-        print("| method | step | accuracy | worst process | infeasibility | seconds | bytes |")
+        print(f"**{name}**\n")
+        print("| method | step | accuracy | worst | infeasible | seconds | bytes |")
         print("|---|---:|---:|---:|---:|---:|---:|")
-        for method, run in methods:
-            # beside each method, as the load of the machine changes
-            unit = all_reduced(task._replace(epochs=3), TUNING_SEED, plain(0.1)).seconds
-            tried = {lr: run(task, TUNING_SEED, lr).accuracy for lr in STEPS}
-            lr = max(tried, key=lambda one: tried[one])
-            found = [run(task, seed, lr) for seed in range(asked.seeds)]
-            median = [float(np.median(column)) for column in zip(*found, strict=True)]
-            reached = [one.accuracy for one in found]
-            print(
-                f"| {method} | {lr} | {median[0]:.3f} ({min(reached):.3f} to {max(reached):.3f}) "
-                f"| {median[1]:.3f} | {median[2]:.0e} | {median[3] / unit:.2f} "
-                f"| {median[4] / 1000:.0f} k |",
-                flush=True,
-            )
+        tuned = METHODS
+        if task.graph != "ring":
+            tuned = METHODS | ON_RING
+        steps = {}
+        for method, run in tuned.items():
+            steps[method] = best(run, task)
+            print(row(method, run, task, steps[method], asked.seeds), flush=True)
+        for method, run in VARIANTS.items():
+            print(row(method, run, task, steps["DRFGT"], asked.seeds), flush=True)
+        print(flush=True)
 
 
 if __name__ == "__main__":

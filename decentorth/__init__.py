@@ -19,7 +19,7 @@ from decentorth.process.environment import expected_ranks, prepare
 
 if expected_ranks()[0] > 1:
     from decentorth.process.abort import end_job_on_error
-    from decentorth.process.leaving import mark_end
+    from decentorth.process.process_ends import mark_end
 
     prepare()
     end_job_on_error()
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from .api import solve as solve
     from .api.certificate import Certificate as Certificate
     from .api.certificate import certify as certify
+    from .api.finished_run import FinishedRun as FinishedRun
+    from .api.finished_run import load as load
     from .api.losses import Loss as Loss
     from .api.losses import LostError as LostError
-    from .api.result import FinishedRun as FinishedRun
-    from .api.result import load as load
     from .network import Channel as Channel
     from .network import connect as connect
     from .registry import register as register
-    from .running.checkpoint import CheckpointError as CheckpointError
     from .running.checkpoint import Checkpoints as Checkpoints
+    from .running.checkpoint.checkpoint_files import CheckpointError as CheckpointError
 
 __getattr__, __dir__ = lazily(__name__)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pkgutil import resolve_name
 
-from topologies.words import nearest
+from topologies.line.words import nearest
 
 from ._version import __version__
 from .process import environment as _mpienv

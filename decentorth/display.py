@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from topologies.memory import size as size
+from topologies.line.memory import size as size
 
 WIDTH, HEIGHT = 240, 60
 """The size of a curve in pixels."""

@@ -26,8 +26,8 @@ from pkgutil import resolve_name
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
-from topologies import text
-from topologies.words import normal_name, suggestion
+from topologies.line import text
+from topologies.line.words import normal_name, suggestion
 
 from . import algorithms as _methods
 from . import problems as _problems
@@ -182,11 +182,14 @@ def load_plugin(path: str | os.PathLike[str]) -> ModuleType:
     if place in _LOADED:
         return _LOADED[place]
     if not place.is_file():
-        hint = "name a plugin's file, or make one with decentorth new"
-        raise ValueError(f"there is no file {path}: {hint}")
+        raise ValueError(
+            f"there is no file {path}: name a plugin's file, or make one with decentorth new"
+        )
     if place.suffix != ".py":
-        hint = "a plugin is a file that ends in .py; make one with decentorth new"
-        raise ValueError(f"{path} is no Python file: {hint}")
+        raise ValueError(
+            f"{path} is no Python file: a plugin is a file that ends in .py; make one with "
+            "decentorth new"
+        )
     folder = hashlib.sha256(str(place).encode()).hexdigest()[:8]
     name = f"decentorth_plugin_{re.sub('[^0-9A-Za-z_]', '_', place.stem)}_{folder}"
     spec = importlib.util.spec_from_file_location(name, place)

@@ -18,8 +18,18 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Annotated, Any, ClassVar, NoReturn, ParamSpec, Self, TypeVar, cast
 
-from topologies.typed import Form, Range, Seconds, Setting, check, declared, hint, read, settings
-from topologies.words import suggestion
+from topologies.line.typed import (
+    Form,
+    Range,
+    Seconds,
+    Setting,
+    check,
+    declared,
+    hint,
+    read,
+    settings,
+)
+from topologies.line.words import suggestion
 
 from .display import table
 
@@ -43,7 +53,7 @@ Count = Annotated[int, Range(least=1)]
 Seed = Annotated[
     int, Range(least=0), "Seed of generated data, the start, random graphs and sampling."
 ]
-Quiet = Annotated[bool, "Print nothing but errors."]
+Quiet = Annotated[bool, "Print only errors."]
 Condition = Annotated[float, Range(least=1)]
 """The condition of a matrix."""
 

@@ -59,7 +59,10 @@ bibtex_default_style = "plain"
 autosummary_generate = [
     f"api/{page.name}" for page in (ROOT / "docs/api").iterdir() if page.is_file()
 ]
-autosummary_context = {"algorithms": [cls.__name__ for cls in reference_pages.classes()]}
+autosummary_context = {
+    "algorithms": [cls.__name__ for cls in reference_pages.classes()],
+    "formulas": [*reference_pages.formulas()],
+}
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autodoc_default_options = {

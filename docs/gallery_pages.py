@@ -37,9 +37,14 @@ FAST = {
     "solve.py": [],
     "split_features.py": [FIGURE],
     "time_varying.py": [FIGURE],
+    "training_loop.py": [],
 }
 """The arguments of each example that runs while the site is built."""
-for name, library in (("objective_in_jax.py", "jax"), ("objective_in_torch.py", "torch")):
+for name, library in (
+    ("objective_in_jax.py", "jax"),
+    ("objective_in_torch.py", "torch"),
+    ("training_loop.py", "torch"),
+):
     if find_spec(library) is None:  # their stored outputs are shown
         del FAST[name]
 FIRST = (
@@ -59,6 +64,8 @@ FIRST = (
     "sensors",
     "decentralized_cca",
     "wide_views",
+    "safe_steps",
+    "sensitivity",
     "knowledge",
     "outliers",
     "network",

@@ -2,8 +2,9 @@
 twice.
 
 A method: when to take it, its equations, its options, what an iteration costs, its example with the
-figure, references, and where it is in the code, from the tables of methods.md. A problem: the
-figure of its example, the methods that solve it, its command. Rules for weights: spectra on three
+figure, references, and where it is in the code, from the tables of methods.md. A problem: its
+objective and constraint, from the table of api/problems.md, the figure of its example, the methods
+that solve it, its command. Rules for weights: spectra on three
 graphs. Every page: the names nearest to it, from the lists of api/*.md.
 """
 
@@ -21,6 +22,8 @@ from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+import plain_formulas
 
 import topologies as tp
 from decentorth import protocols
@@ -95,14 +98,19 @@ def escaped(line: str) -> str:
 
 
 def prose(text: str) -> list[str]:
-    """The lines of a module's docstring: paragraphs as text, indented formulas as they are."""
+    """The lines of a module's docstring: paragraphs as text, indented formulas as mathematics, and
+    indented names of the symbols in the code as they are."""
     lines = []
     for paragraph in text.split("\n\n"):
         items = paragraph.startswith("- ")
-        for formula, rows in groupby(paragraph.splitlines(), lambda row: row.startswith(" ")):
+        for formula, group in groupby(paragraph.splitlines(), lambda row: row.startswith(" ")):
+            rows = list(group)
             if items:
                 lines += map(escaped, rows)
             elif formula:
+                if latex := plain_formulas.formulas(rows):
+                    lines += ["", ".. math::", *indented([latex])]
+                    continue
                 narrow = [re.sub(r" {4,}(\(\d+\))$", r"    \1", row) for row in rows]
                 code = textwrap.dedent("\n".join(narrow)).splitlines()
                 lines += ["", ".. code-block:: text", *indented(code)]
@@ -245,6 +253,36 @@ def problem(name: str, cls: type, folder: Path) -> list[str]:
     return sections(parts)
 
 
+@cache
+def formulas() -> dict[str, tuple[str, str]]:
+    """The objective and the constraint of each problem, by the names of its class and settings."""
+    found = {}
+    page = (DOCS / "api/problems.md").read_text(encoding="utf-8")
+    for one, named, *both in re.findall(
+        r"^\| `(\w+)`(?:, `(\w+)`)? \| \$(.*)\$ over \$(.*)\$ \|$", page, re.M
+    ):
+        found[one] = tuple(both)
+        if named:
+            found[problems.get(named).__name__] = tuple(both)
+    return found
+
+
+def with_formula(name: str, obj: Any, lines: list[str]) -> None:
+    """Put the display formula of a problem behind the first sentence of its docstring, in place of
+    the formula in plain letters, and a link to ``from_sites``."""
+    both = formulas().get(name.rpartition(".")[2])
+    if both is None or "" not in lines:
+        return
+    start = end = lines.index("") + 1
+    while lines[end].startswith(" "):
+        end += 1
+    both_lines = rf"\begin{{gathered}} {both[0]} \\ {both[1]} \end{{gathered}}"
+    sites = []
+    if hasattr(obj, "from_sites"):
+        sites = [f"For data that stay at sites take :py:meth:`from_sites <{name}.from_sites>`.", ""]
+    lines[start:end] = [".. math::", *indented([both_lines]), *sites]
+
+
 def fits(solvable: Any, one: Any) -> bool:
     """Whether a method with its default options solves a problem; controls, which need nothing of a
     problem, do not count."""
@@ -339,7 +377,9 @@ def hidden(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -
 
     The page of the base class keeps them, for those who write a problem.
     """
-    if not inspect.isfunction(obj) or "problems" not in obj.__module__.split("."):
+    if not inspect.isfunction(obj) or not {"problems", "knowledge_graphs"} & {
+        *obj.__module__.split(".")
+    }:
         return None
     called = name in called_by_runs() and obj.__module__ != AgentProblem.__module__
     return True if called else None
@@ -360,7 +400,8 @@ def expand(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[s
     if obj in classes():
         end = lines.index("") if "" in lines else len(lines)
         lines[end:] = method(classes()[obj], obj, folder)
-    elif what == "class" and obj.__module__.startswith("decentorth.problems"):
+    elif what == "class" and name.startswith("decentorth.problems"):
+        with_formula(name, obj, lines)
         lines += problem(name, obj, folder)
     elif obj in rules():
         lines += rule(rules()[obj], obj, folder)

@@ -64,6 +64,7 @@ RUNS: dict[str, tuple[str, int]] = {
     "notebooks/fair_comparison": ("", 1),
     "notebooks/objective_in_jax": ("", 0),
     "notebooks/objective_in_torch": ("", 0),
+    "notebooks/training_loop": ("", 0),
     "nonsmooth/figures": ("rsr {} 1 0.3", 0),
     "nonsmooth/network": ("{} --share 0.2", 0),
     "nonsmooth/outliers": ("{} 2", 0),

@@ -12,6 +12,8 @@ takes the slow agent's period and the longest delay. Prints periods and messages
 of an edge, and draws the gradient against time. ::
 
     python examples/asynchronous.py asynchronous.png
+
+Explained in ``docs/asynchronous.md``.
 """
 
 import sys
@@ -26,7 +28,9 @@ import topologies as tp
 # The problem and the ring
 # ------------------------
 
-agents, slowness, delay = 10, 10.0, 3.0
+agents = 10
+slowness = 10.0
+delay = 3.0
 rng = np.random.default_rng(0)
 spread = np.sqrt([1.0, 0.8, 0.6, 0.2, 0.15, 0.1, 0.1, 0.05, 0.05, 0.05])
 problem = do.problems.PCA(

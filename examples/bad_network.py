@@ -14,6 +14,8 @@ gradient norm against iterations and against bytes, and the error of tracking.
 
     python examples/bad_network.py bad_network.png            # a minute or two
     python examples/bad_network.py bad_network.png 300        # 300 iterations
+
+Explained in ``docs/bad_networks.md``.
 """
 
 import os
@@ -64,7 +66,8 @@ for (name, channel), look in zip(channels.items(), looks, strict=True):
         stopping=do.stopping.GradientNorm(1e-4),
         record_every=50,
     )
-    history, last = result.history, result.row
+    history = result.history
+    last = result.row
     print(
         f"{name:21s} {result.status:10s} after {last.iteration:4d} iterations, "
         f"{last.bytes / 1e6:7.1f} MB: gradient norm "

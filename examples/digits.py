@@ -14,6 +14,8 @@ The figure has the distance from the components of all images against the bytes
 sent. Methods with gradient tracking reach it to rounding. DGD and gradient
 tracking without a manifold are controls. DRSGD and DPRGD need steps that
 shrink.
+
+Explained in ``docs/comparing.md``.
 """
 
 import sys
@@ -75,7 +77,8 @@ def main(path, *names):
     for name in names or METHODS:
         method, iterations = METHODS[name]
         result = do.solve(problem, method, W, iterations=iterations)
-        curves[name], row = result.history, result.row
+        curves[name] = result.history
+        row = result.row
         reached = row.values["error"]
         apart = row.values["consensus_rms"]
         if result.collective.rank == 0:

@@ -9,6 +9,8 @@ Sixteen agents find principal components of unlike data. Prints iterations and
 MB to a gradient of 1e-8, and draws the gradient against both. ::
 
     python examples/directed.py directed.png
+
+Explained in ``docs/directed.md``.
 """
 
 import sys

@@ -21,6 +21,8 @@ smallest median gradient norm in the end, over the seeds and without a
 divergence. Slopes are fitted to the curves themselves over the last decade and
 a half; a running mean of squares would have the slope -1 for any curve that
 falls fast enough.
+
+All numbers: ``docs/papers/004.md``.
 """
 
 import os
@@ -36,8 +38,7 @@ import numpy as np
 
 import decentorth as do
 import topologies as tp
-from decentorth.records.figures import logarithmic, panels, style
-from decentorth.records.publication import band, publish
+from decentorth.figures import band, logarithmic, panels, publish, style
 
 ALPHA = {500: 2e-4, 10: 1e-2}
 """The published step of each reading, by the rows of an agent."""
@@ -180,8 +181,8 @@ def draw(axes, title, chosen, alpha):
     axes[1].legend(title="method, step", loc="lower left")
 
 
-@style()
-def main():
+def arguments():
+    """The command line."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -196,31 +197,29 @@ def main():
     )
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--iterations", type=int, default=3000)
-    given = parser.parse_args()
-    alpha = ALPHA[given.rows]
+    return parser.parse_args()
+
+
+def runs_of(given):
+    """For each method and factor the curves of all seeds."""
+    factors = FACTORS[given.rows]
     seeds = range(given.seeds)
-    tasks = list(
-        product(
-            (given.rows,),
-            PUBLISHED,
-            FACTORS[given.rows],
-            seeds,
-            (given.iterations,),
-        )
+    tasks = product(
+        (given.rows,), PUBLISHED, factors, seeds, (given.iterations,)
     )
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        found = dict(zip(tasks, pool.map(curves, tasks), strict=True))
-    runs = {
-        name: {
-            factor: [
-                found[given.rows, name, factor, seed, given.iterations]
-                for seed in seeds
-            ]
-            for factor in FACTORS[given.rows]
+        found = pool.map(curves, list(tasks))
+        return {
+            name: {factor: [next(found) for _ in seeds] for factor in factors}
+            for name in PUBLISHED
         }
-        for name in PUBLISHED
-    }
-    tuned = {name: best_factor(of) for name, of in runs.items()}
+
+
+@style()
+def main():
+    given = arguments()
+    alpha = ALPHA[given.rows]
+    runs = runs_of(given)
     for name, of in runs.items():
         lost = [
             f"{factor * alpha:.3g}"
@@ -233,11 +232,9 @@ def main():
         )
     figure, grid = panels(4, 2, (7.16, 8.4))
     rows = ([*grid[0], *grid[1]], [*grid[2], *grid[3]])
-    for axes, (title, factors) in zip(
-        rows,
-        (("steps as published", PUBLISHED), ("best steps", tuned)),
-        strict=True,
-    ):
+    tuned = {name: best_factor(of) for name, of in runs.items()}
+    choices = {"steps as published": PUBLISHED, "best steps": tuned}
+    for axes, (title, factors) in zip(rows, choices.items(), strict=True):
         print(f"{given.rows} rows, {title}")
         chosen = {
             name: (factor, runs[name][factor])

@@ -12,6 +12,8 @@ takes it as a plugin, and the file is a command itself::
         --problem pca --rank 3 --algorithm damped_drfgt --damping 0.5
     python examples/own_algorithm.py --problem pca --rank 3 \\
         --algorithm damped_drfgt --damping 0.5 --iterations 500
+
+Explained in ``docs/own_method.md``.
 """
 
 from dataclasses import dataclass
@@ -59,6 +61,6 @@ class DampedDRFGT(DRFGT):
 # -----------
 
 if __name__ == "__main__":
-    from decentorth.commands.run.command import main
+    from decentorth.run import main
 
     raise SystemExit(main())

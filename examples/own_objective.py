@@ -8,6 +8,8 @@ find the gradients. ::
     # in a checkout; ".[torch]" for PyTorch
     pip install ".[plot,autograd,jax]"
     python examples/own_objective.py autograd figure.png
+
+Explained in ``docs/own_objective.md``.
 """
 
 import sys

@@ -9,6 +9,8 @@ Here f_i(x) = -sum_j (a_ij^T x)^4 / 4 over unit vectors' r-frames: a
 heavy-tailed cousin of PCA. ::
 
     python examples/own_problem.py
+
+Explained in ``docs/own_method.md``.
 """
 
 import numpy as np

@@ -18,7 +18,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -106,6 +106,31 @@ def make(item: Item, command: str, out: Path) -> float:
     lines = [f"{_HEAD}{decentorth.__version__}{commit()}: {command}\n"]
     print(f"{item.paper} {item.name}: {item.shows}\n{command}", flush=True)
     before = children_seconds()
+    with started(command, folder) as script:
+        for line in script.stdout or ():
+            lines.append(line)
+            print(line, end="", flush=True)
+    if script.returncode:
+        raise Failure(
+            f"{item.paper} {item.name} failed (exit code {script.returncode}); "
+            f"nothing of it was kept"
+        )
+    if command != item.full:
+        lines.append(_FEW)
+        print(_FEW, end="")
+    spent = children_seconds() - before
+    lines.append(f"# {spent:.0f} s of the processor\n")
+    fresh = kept.with_suffix(".new")
+    fresh.write_text("".join(lines), encoding="utf-8")
+    fresh.replace(kept)
+    return spent
+
+
+@contextlib.contextmanager
+def started(command: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Run a command in a folder until the end of the block; an exception in the
+    block ends it at once.
+    """
     words = [
         str(ROOT / word) if (ROOT / word).is_file() else word
         for word in command.split()[1:]
@@ -123,26 +148,10 @@ def make(item: Item, command: str, out: Path) -> float:
         start_new_session=True,
     ) as script:
         try:
-            for line in script.stdout or ():
-                lines.append(line)
-                print(line, end="", flush=True)
+            yield script
         except BaseException:
             kill(script)
             raise
-    if script.returncode:
-        raise Failure(
-            f"{item.paper} {item.name} failed (exit code {script.returncode}); "
-            f"nothing of it was kept"
-        )
-    if command != item.full:
-        lines.append(_FEW)
-        print(_FEW, end="")
-    spent = children_seconds() - before
-    lines.append(f"# {spent:.0f} s of the processor\n")
-    fresh = kept.with_suffix(".new")
-    fresh.write_text("".join(lines), encoding="utf-8")
-    fresh.replace(kept)
-    return spent
 
 
 def kill(script: subprocess.Popen[str]) -> None:
@@ -181,10 +190,8 @@ def children_seconds() -> float:
     return spent.children_user + spent.children_system
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the script with these arguments, by default those of this process,
-    and return the exit code.
-    """
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="reproduce.py", description=__doc__, allow_abbrev=False
     )
@@ -218,18 +225,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="published sizes; ten seeds, or three where ten take hours",
     )
+    return parser
+
+
+def listing(items: Iterable[Item]) -> None:
+    """Print items with their commands and processor times."""
+    for item in items:
+        print(
+            f"{item.paper} {item.name}: {item.shows}\n  fast: "
+            f"{item.fast}\n  full: {item.full}"
+        )
+        print(f"  processor time: {item.takes}\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the script with these arguments, by default those of this process,
+    and return the exit code.
+    """
+    parser = command_line()
     asked = parser.parse_args(arguments)
     try:
         items = choose(asked.paper or "all", asked.item)
     except ValueError as error:
         parser.error(str(error))
     if asked.list or asked.paper is None:
-        for item in items:
-            print(
-                f"{item.paper} {item.name}: {item.shows}\n  fast: "
-                f"{item.fast}\n  full: {item.full}"
-            )
-            print(f"  processor time: {item.takes}\n")
+        listing(items)
         return 0
     if not (asked.fast or asked.full):
         parser.error(
@@ -237,17 +257,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "--list prints how long each takes"
         )
     name = "full" if asked.full else "fast"
+    out = asked.out or Path(f"reproduced-{name}")
     code = 0
     spent = []
     for item in items:
         try:
-            spent.append(
-                make(
-                    item,
-                    getattr(item, name),
-                    asked.out or Path(f"reproduced-{name}"),
-                )
-            )
+            spent.append(make(item, getattr(item, name), out))
         except (Failure, OSError) as error:
             print(f"reproduce.py: {error}", file=sys.stderr)
             code = 1

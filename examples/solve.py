@@ -7,6 +7,8 @@ or unchanged under mpirun::
 
     python examples/solve.py
     mpirun -n 3 python examples/solve.py
+
+Explained in ``docs/using.md``.
 """
 
 import numpy as np
@@ -22,7 +24,9 @@ import topologies as tp
 # ``f_i(x) = |A_i x - B_i^T|^2``.
 
 rng = np.random.default_rng(0)
-n, d, r = 10, 20, 5
+n = 10
+d = 20
+r = 5
 A = rng.standard_normal((n, 30, d))
 B = rng.standard_normal((n, r, 30))
 

@@ -11,6 +11,8 @@ of 1e-6 of the first, at most 2000, and draws the gradient against the MB that
 an agent sends. ::
 
     python examples/split_features.py split_features.png
+
+Explained in ``docs/features.md``.
 """
 
 import sys
@@ -50,7 +52,8 @@ for name, method, style in (
     )
     sent = result.history["bytes"] / 8e6
     _, certificate = do.certify(result)
-    k, apart = result.row.iteration, certificate.orthonormality
+    k = result.row.iteration
+    apart = certificate.orthonormality
     print(
         f"{name:16s} {k:5d} iterations, {sent[-1]:6.2f} MB an agent, |x^T x - "
         f"I| {apart:.0e}"

@@ -11,6 +11,8 @@ bytes sent by an agent. ::
 
     python examples/time_varying.py time_varying.png          # 3000 iterations
     python examples/time_varying.py time_varying.png 1000
+
+Explained in ``docs/networks.md``.
 """
 
 import sys
@@ -47,7 +49,8 @@ for (name, W), style in zip(networks.items(), ("-", "--", ":"), strict=True):
         W,
         iterations=iterations,
     )
-    history, last = result.history, result.row
+    history = result.history
+    last = result.row
     print(
         f"{name:22s} gradient norm {last.values['gradient_norm']:.1e}, "
         f"consensus error {last.values['consensus_error']:.1e}, "

@@ -35,7 +35,7 @@ from decentorth.problems import Deferred
 from decentorth.registry import algorithms
 from tests.support.mpi import HUNG, ROOT
 
-PARTS = "compare data estimators problems sets theory".split()
+PARTS = "compare data estimators figures problems sets theory".split()
 # the build lists them
 METHODS = [f"   decentorth.{algorithms.get(name).__name__}" for name in algorithms.names()]
 DOCS = ROOT / "docs"
@@ -282,3 +282,30 @@ def check_copy(value: Any) -> None:
         assert type(pickle.loads(pickle.dumps(value))) is type(value)
     except (pickle.PicklingError, AttributeError) as error:
         assert isinstance(value, Deferred) or "<function" in str(error)  # noqa: PT017
+
+
+def test_plain_formulas_become_mathematics_and_names_in_the_code_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    found = importlib.import_module("plain_formulas").formulas
+    step = "    x_i <- sum_j W_ij x_j - alpha y_i            (10)"
+    change = "    y_i <- Lambda_i(new x_i), y the mean of <s, B^T s>"
+    assert found([step, change]) == (
+        r"\begin{aligned} x_{i} &\leftarrow  \sum_{j} W_{ij} x_{j} - \alpha y_{i} \qquad (10) \\ "
+        r"y_{i} &\leftarrow  \Lambda_{i}(x_{i}^{\text{new}}), y \;\text{the mean of}\;"
+        r"\langle s, B^{\top} s\rangle  \end{aligned}"
+    )
+    assert found(["    x_i    state.x     W_ij    network.mix"]) is None
+    assert found(["    x = y, where rows are added in the order of the agents alone"]) is None
+
+
+def test_every_example_names_the_page_that_explains_it() -> None:
+    scripts = [*(ROOT / "examples").rglob("*.py")]
+    pages = {
+        script: re.findall(r"``docs/([\w/]+\.md)``", script.read_text())
+        for script in scripts
+        if script.name not in ("experiment.py", "reproduce.py")
+    }
+    assert [script.name for script, named in pages.items() if not named] == []
+    assert all((DOCS / page).exists() for named in pages.values() for page in named)

@@ -32,7 +32,7 @@ from decentorth.api import Options, Run, set_up
 from decentorth.commands.line import wiring
 from decentorth.commands.line.config import Command
 from decentorth.commands.line.form import config_bytes
-from decentorth.commands.line.settings import CaseSettings
+from decentorth.commands.line.run_settings import CaseSettings
 from decentorth.data import Columns, MatrixFile, load_labels, load_matrix, load_triples
 from decentorth.lab.study.spectral import trials
 from decentorth.lab.study.sweep import kept

@@ -68,6 +68,12 @@ def test_the_tables_recommend_what_the_list_recommends() -> None:
     assert {*re.findall(r"^\| \*\*`(\w+)`\*\* \|", page, re.MULTILINE)} == {*FIRST}
 
 
+def test_every_problem_has_its_formula_on_the_site() -> None:
+    page = (ROOT / "docs/api/problems.md").read_text()
+    rows = re.findall(r"^\| `\w+`, `(\w+)` \| \$.*\$ over \$.*\$ \|$", page, re.MULTILINE)
+    assert sorted(rows) == sorted(registry.problems.names())
+
+
 def test_what_is_no_method_is_not_in_the_package() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
         _ = do.Nothing

@@ -19,7 +19,7 @@ import pytest
 import decentorth as do
 import topologies as tp
 from decentorth.api import Options, set_up
-from decentorth.commands.line.flags import InputError
+from decentorth.commands.line.config_files import InputError
 from decentorth.commands.run.command import main as run
 from decentorth.lab.plot import command as plot
 from tests.support.mpi import run_ranks

@@ -18,22 +18,23 @@ if TYPE_CHECKING:
     from topologies.directed.spectra import *
     from topologies.directed.weights import *
     from topologies.drawing import *
-    from topologies.graphs.families import *
+    from topologies.graphs.graph_families import *
     from topologies.graphs.random import *
     from topologies.graphs.real import *
     from topologies.measures import *
     from topologies.names import *
     from topologies.sequences.flooding import *
-    from topologies.sequences.names import *
+    from topologies.sequences.joint_spectra import *
+    from topologies.sequences.sequence_names import *
     from topologies.sequences.sequences import *
     from topologies.spectra.eigenvalues import *
     from topologies.spectra.tracking_rate import *
-    from topologies.weights.checks import *
     from topologies.weights.fastest import *
-    from topologies.weights.leaving import *
     from topologies.weights.rules import *
     from topologies.weights.sinkhorn import *
     from topologies.weights.tracking_optimal import *
+    from topologies.weights.weight_checks import *
+    from topologies.weights.without_agents import *
 
 _PUBLIC = {
     "canonical": "canonical_weights",
@@ -41,20 +42,21 @@ _PUBLIC = {
     "directed.spectra": "DirectedSpectrum PushPullSpectrum directed_spectrum push_pull_spectrum",
     "directed.weights": "DirectedWeights check_column_stochastic check_digraph check_row_stochastic "
     "column_stochastic directed_weights perron_vector row_stochastic",
-    "weights.checks": "adjacency check_graph check_weights",
+    "weights.weight_checks": "adjacency check_graph check_weights",
     "drawing": "agent_positions draw_graph draw_spectrum",
     "weights.fastest": "FastestWeights fastest_weights fdla_weights fmmc_weights",
     "sequences.flooding": "flooding_rounds",
-    "graphs.families": "barbell binary_tree chordal_cycle circulant complete exponential grid hypercube lollipop "
+    "graphs.graph_families": "barbell binary_tree chordal_cycle circulant complete exponential grid hypercube lollipop "
     "margulis named_graph numbered path ring star torus",
-    "weights.leaving": "without_agents",
+    "weights.without_agents": "without_agents",
     "measures": "GraphMeasures algebraic_connectivity diameter graph_measures kemeny_constant "
     "mixing_time",
     "graphs.real": "davis_women florentine_families graph_from_file karate_club les_miserables",
     "weights.tracking_optimal": "TrackingWeights curvature_scenarios tracking_weights",
     "graphs.random": "barabasi_albert erdos_renyi random_geometric random_regular watts_strogatz",
     "weights.sinkhorn": "sinkhorn_weights",
-    "sequences.names": "agents_from_name is_sequence_name sequence_from_name",
+    "sequences.joint_spectra": "JointSpectrum joint_spectrum",
+    "sequences.sequence_names": "agents_from_name is_sequence_name sequence_from_name",
     "sequences.sequences": "LinkFailures OnePeerExponential PeriodicSequence RandomGossip RandomMatching WeightSequence "
     "joint_contraction",
     "names": "adjacency_from_name available digraph_from_name graph_from_name is_digraph_name",
@@ -73,7 +75,7 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         """Load a public name from its module on first use (PEP 562)."""
         if name not in _MODULE:
-            from topologies.words import suggestion
+            from topologies.line.words import suggestion
 
             hint = "" if name.startswith("_") else suggestion(name, _MODULE)
             raise AttributeError(f"module 'topologies' has no attribute {name!r}{hint}")

@@ -37,11 +37,11 @@ def canonical_weights(W: WeightsLike) -> Weights:
     bad = np.flatnonzero(np.abs(difference.data) > SYMMETRY_TOLERANCE)
     if bad.size:
         i, j, entry = entry_at(difference, bad)
-        wrong = f"W[{i}, {j}] - W[{j}, {i}] = {entry:.3g} ({bad.size} entries differ)"
-        repair = (
-            "use (W + W.T) / 2 if the columns sum to 1 too, else metropolis_weights of the graph"
+        raise ValueError(
+            f"W must be symmetric, but W[{i}, {j}] - W[{j}, {i}] = {entry:.3g} ({bad.size} entries "
+            "differ); use (W + W.T) / 2 if the columns sum to 1 too, else metropolis_weights of the "
+            "graph"
         )
-        raise ValueError(f"W must be symmetric, but {wrong}; {repair}")
     if difference.nnz:
         matrix = (matrix + transposed) * 0.5
     excess = row_sums(matrix) - 1
@@ -52,11 +52,10 @@ def canonical_weights(W: WeightsLike) -> Weights:
         if not matrix.diagonal().any():
             repair = "an adjacency matrix A? metropolis_weights(A) makes W of its non-zeros, "
             repair += "and file:PATH reads it as a graph"
-        wrong = (
-            f"row {i} sums to {1 + excess[i]:.12g} ({excess[i]:+.3g}; {bad.size} of "
-            f"{len(excess)} rows are off)"
+        raise ValueError(
+            f"every row of W must sum to 1, but row {i} sums to {1 + excess[i]:.12g} "
+            f"({excess[i]:+.3g}; {bad.size} of {len(excess)} rows are off); {repair}"
         )
-        raise ValueError(f"every row of W must sum to 1, but {wrong}; {repair}")
     return with_diagonal(matrix, matrix.diagonal())
 
 

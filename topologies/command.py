@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from topologies.flags import HELP, InputError, call, function_help
-from topologies.progress import LOG, Telling
+from topologies.line.flags import HELP, InputError, call, function_help
+from topologies.line.progress import LOG, Telling
 
 if TYPE_CHECKING:
     from topologies import reports
@@ -72,9 +72,9 @@ def main(
         a sequence.
     """
     from topologies import names, reports
-    from topologies.sequences.names import is_sequence_name
-    from topologies.weights.checks import adjacency
+    from topologies.sequences.sequence_names import is_sequence_name
     from topologies.weights.rules import conductance_weights
+    from topologies.weights.weight_checks import adjacency
 
     scored = {"self-weight": self_weight, "curvatures": curvatures, "order": order}
     unused: dict[str, object]

@@ -17,10 +17,10 @@ from scipy.sparse import csr_array
 
 from topologies.canonical import Entries, Weights, WeightsLike, canonical_weights, upper
 from topologies.directed.weights import check_digraph
-from topologies.graphs.families import Labelled, grid, named_graph, torus
-from topologies.later import collections, nx, patches, patheffects
-from topologies.memory import dense
-from topologies.weights.checks import adjacency
+from topologies.graphs.graph_families import Labelled, grid, named_graph, torus
+from topologies.line.later import collections, nx, patches, patheffects
+from topologies.line.memory import dense
+from topologies.weights.weight_checks import adjacency
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

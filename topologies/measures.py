@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topologies.canonical import Adjacency, WeightsLike, distances
-from topologies.later import nx
-from topologies.memory import dense
+from topologies.line.later import nx
+from topologies.line.memory import dense
 from topologies.spectra.eigenvalues import eigenvalues, laplacian_extremes
-from topologies.weights.checks import adjacency, check_weights
+from topologies.weights.weight_checks import adjacency, check_weights
 
 Matrix: TypeAlias = NDArray[np.float64]
 

@@ -20,17 +20,17 @@ from typing import Any, TypeAlias
 
 from topologies.canonical import Weights
 from topologies.directed import graphs as directed_graphs
-from topologies.graphs import families as graphs
+from topologies.graphs import graph_families as graphs
 from topologies.graphs import random as random_graphs
 from topologies.graphs import real as networks
 from topologies.graphs.edges import Edges
-from topologies.graphs.families import Labelled
-from topologies.later import nx
-from topologies.text import divided, values
-from topologies.typed import Shape
-from topologies.weights.checks import adjacency
+from topologies.graphs.graph_families import Labelled
+from topologies.line.later import nx
+from topologies.line.text import divided, values
+from topologies.line.typed import Shape
+from topologies.line.words import normal_name
 from topologies.weights.conductances import attribute_of
-from topologies.words import normal_name
+from topologies.weights.weight_checks import adjacency
 
 _FAMILIES: tuple[Callable[..., Any], ...] = (
     *(graphs.barbell, graphs.binary_tree, graphs.chordal_cycle, graphs.circulant, graphs.complete),
@@ -168,8 +168,9 @@ def _call(
             raise ValueError(f"largest_component must be true or false, got {kept!r}")
         if not path:
             kind = _DIGRAPH if is_digraph_name(specification) else _FILE
-            repair = f"write {kind}:PATH, as {kind}:my/graph.txt"
-            raise ValueError(f"{specification!r} names no file: {repair}")
+            raise ValueError(
+                f"{specification!r} names no file: write {kind}:PATH, as {kind}:my/graph.txt"
+            )
         if is_digraph_name(specification):
             if option:
                 raise ValueError("largest_component is for undirected graphs: leave it out")
@@ -184,8 +185,10 @@ def _call(
     if first not in values:
         if n_agents is None:
             example = f"{name}:4x5" if sides else f"{name}:10"
-            repair = f"write {example!r}, or give n_agents in Python"
-            raise ValueError(f"{specification!r} leaves the number of agents open: {repair}")
+            raise ValueError(
+                f"{specification!r} leaves the number of agents open: write {example!r}, or give "
+                "n_agents in Python"
+            )
         values[first] = _most_square(name, operator.index(n_agents)) if sides else n_agents
     leading = values.pop(first)
     sizes = leading if sides else (leading,)

@@ -10,7 +10,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from topologies.matrix_files import refuse_other
+from topologies.line.matrix_files import refuse_other
 
 _MARK = b"decentorth"
 """The program that a figure's file names as its maker."""

@@ -16,12 +16,12 @@ from topologies.canonical import Weights
 from topologies.directed.spectra import directed_spectrum, push_pull_spectrum
 from topologies.directed.weights import directed_weights
 from topologies.drawing import draw_graph, draw_spectrum
-from topologies.graphs.families import Labelled
-from topologies.later import nx
+from topologies.graphs.graph_families import Labelled
+from topologies.line.later import nx
+from topologies.line.progress import LOG
 from topologies.measures import graph_measures, kemeny_constant, mixing_time
-from topologies.progress import LOG
 from topologies.sequences.flooding import flooding_rounds
-from topologies.sequences.names import sequence_from_name
+from topologies.sequences.sequence_names import sequence_from_name
 from topologies.sequences.sequences import WeightSequence, joint_contraction
 from topologies.spectra.eigenvalues import eigenvalues, spectrum
 from topologies.spectra.tracking_rate import Order, TrackingScore, tracking_score

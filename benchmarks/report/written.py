@@ -68,9 +68,9 @@ def markdown(kept: Mapping[str, Any], before: Mapping[tuple[str, str, str, str],
     """The report's text."""
     lines = [
         "# Benchmarks\n",
-        f"Commit {kept['commit']}, {kept['time']}, {kept['machine']}; one BLAS thread. Ratios "
-        "below 1: ahead. Before: the latest earlier ratio on this kind of machine, and its "
-        "commit.\n",
+        f"Commit {kept['commit']}, {kept['time']}, {kept['machine']}; one BLAS thread. A ratio "
+        "below 1 means that decentorth is ahead. Before: the latest earlier ratio on this kind of "
+        "machine, with its commit.\n",
     ]
     lines += [f"{line}.\n" for line in kept["notes"]]
     lines += [

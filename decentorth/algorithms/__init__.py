@@ -9,6 +9,7 @@ from .._lazy import lazily
 
 if TYPE_CHECKING:
     from ..families.asynchronous.algorithms import *  # noqa: F403
+    from ..families.features.algorithms import *  # noqa: F403
     from ..families.generalized.algorithms import *  # noqa: F403
     from ..families.j_orthogonal.algorithms import *  # noqa: F403
     from ..families.nonsmooth.algorithms import *  # noqa: F403
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
     from .decentralized.safe import Safe as Safe
     from .decentralized.saga_drfgt import SagaDRFGT as SagaDRFGT
     from .decentralized.vr_drfgt import VRDRFGT as VRDRFGT
-    from .features.lobpcg import LOBPCG as LOBPCG
-    from .features.tracked_landing import TrackedLanding as TrackedLanding
 
 WRAPPERS = ("Safe",)
 """Names that are no methods by themselves."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..network import connect
 from ..protocols import P
-from ..records.progress import row_progress
+from ..records.progress_bar import row_progress
 from ..running.options import Options
 from ..settings import taking
 from .arguments import Arguments, Setup

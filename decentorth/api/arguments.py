@@ -10,22 +10,22 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, cast
 
 from ..problems import Deferred, Spread
-from ..problems.base import Outline
+from ..problems.deferred import Outline
 from ..protocols import Algorithm, Array, P, Row
 from ..running.options import Options, Place
 from ..running.parts import Method
 from ..settings import Form
-from . import forms
+from . import conversions
 
 if TYPE_CHECKING:
     from ..network import Channel
 else:
     Channel = Any  # its module is loaded where there is a channel
 
-AnyProblem = Annotated[P | Deferred | Spread, Form(forms.problem)]
-AnyMethod = Annotated[Algorithm[P, Any] | type[Algorithm[P, Any]] | str, Form(forms.method)]
-Faults = Annotated[Channel | str, Form(forms.channel)]
-Callback = Annotated[Callable[[Row], object], Form(forms.callback)]
+AnyProblem = Annotated[P | Deferred | Spread, Form(conversions.problem)]
+AnyMethod = Annotated[Algorithm[P, Any] | type[Algorithm[P, Any]] | str, Form(conversions.method)]
+Faults = Annotated[Channel | str, Form(conversions.channel)]
+Callback = Annotated[Callable[[Row], object], Form(conversions.callback)]
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ class Setup(Place, Generic[P]):
     channel: Faults | None = None
 
     @cached_property
-    def mixing(self) -> tuple[Any, forms.Labels]:
+    def mixing(self) -> tuple[Any, conversions.Labels]:
         """The mixing matrix, or the sequence, and the names of its agents."""
         sites = getattr(self.problem, "sites", ())
-        return forms.network(self.W, self.problem.n_agents, self.seed, sites)
+        return conversions.network(self.W, self.problem.n_agents, self.seed, sites)
 
     @property
     def method(self) -> Method:

@@ -17,7 +17,7 @@ from ..registry import algorithms
 from ..running.history import History
 from ..running.metrics import nonsmooth, splits_features
 from ..running.parts import Method
-from . import capabilities, forms
+from . import capabilities, conversions
 from .arguments import AnySetup
 
 
@@ -63,7 +63,7 @@ def by_sums(arguments: AnySetup) -> bool:
         return method.network == "single-agent"
     faultless = arguments.channel is None and arguments.on_rank_loss == "abort"
     at_home = faultless and arguments.device is None and not splits_features(problem)
-    return at_home and forms.adds(arguments.mixing[0])
+    return at_home and conversions.adds(arguments.mixing[0])
 
 
 def few(problem: Any) -> bool:
@@ -91,7 +91,8 @@ def fitting(run: Any) -> list[str]:
     one agent, or by sums, and some of gossip."""
     given = run.arguments
     adds = run.network.steady and given.on_rank_loss == "abort" and given.channel is None
-    kinds = [True] * (run.single or adds) + [False] * (run.network.n_agents > 1)
+    gossip = run.network.n_agents > 1 and not run.secure
+    kinds = [True] * (run.single or adds) + [False] * gossip
     rows = [islice(candidates(run.problem, run.network, kind), NAMED[kind]) for kind in kinds]
     return [row.name for fits in rows for row, _ in fits]
 
@@ -102,14 +103,24 @@ def in_words(run: Any) -> str:
     if run.choice is None:
         return ""
     others = [name for name in fitting(run) if name != run.choice.name]
-    words = f"{run.choice.name}: {run.choice.why}; {run.leaves}"
+    why = run.choice.why
+    if cautious(run):
+        why += ", with a cautious constant step, beside which a given step_size may be faster"
+    words = f"{run.choice.name}: {why}; {run.leaves}"
     if others:
         words += f"; or algorithm {', '.join(others)}"
     return words
 
 
+def cautious(run: Any) -> bool:
+    """True if the step is automatic, and constant since the network changes or loses messages."""
+    declared = Declared.of(run.algorithm)
+    network: Network = run.network
+    return network.varies and declared.on_changing and declared.first_step == "auto"
+
+
 def advice(run: Any, status: str, history: History) -> str:
-    """What arrives, for a run that ends at its limit far from an answer: the method that ``auto``
+    """Name what arrives for a run that ends at its limit far from an answer: the method that ``auto``
     would take, or more iterations of this one; else empty."""
     norms: Any = history.get("gradient_norm", ())
     if status != "iterations" or len(norms) < 2 or norms[-1] <= SOLVED * norms[0]:

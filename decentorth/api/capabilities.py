@@ -17,11 +17,21 @@ from .. import protocols
 from ..network import Network
 from ..network.masks import MOST_AGENTS
 from ..numerics.definite import SINGULAR
-from ..protocols import Array, ConstraintSet, Declared, Landing, Problem, Projection, SplitFeatures
+from ..protocols import (
+    Array,
+    ConstraintSet,
+    Declared,
+    Judged,
+    Landing,
+    Problem,
+    Projection,
+    SplitFeatures,
+)
 from ..registry import algorithms
 from ..running.metrics import composite, nonsmooth, projects, splits_features
 from ..running.parts import Method
 from ..stopping import GradientNorm, Rule, Stationarity, rules_of
+from .steps import grows
 
 AnyProblem = Problem[ConstraintSet]
 NAMED = 6
@@ -89,6 +99,7 @@ def fitting(
     """
     given = Declared.of(algorithm)
     bases = {*type(algorithm).__mro__}
+    exact = isinstance(algorithm, Judged)
     found = []
     for name, method in known.items():
         declared = Declared.of(method)
@@ -96,9 +107,10 @@ def fitting(
         if needs and declared.nonsmooth == nonsmooth(problem) and fits(problem, method, network):
             other_kind = (method.network == "single-agent") != (problem.n_agents == 1)
             other_counts = declared.counts != given.counts
+            other_steps = isinstance(method, Judged) != exact
             common = len(bases & {*type(method).__mro__})
             needed = len(declared.requires)
-            found.append((other_kind, other_counts, -needed, -common, name))
+            found.append((other_kind, other_counts, -needed, other_steps, -common, name))
     return [name for *_, name in sorted(found)]
 
 
@@ -107,6 +119,7 @@ def fits(problem: AnyProblem, method: Method, network: Network) -> bool:
     try:
         check_capabilities(problem, method)
         check_network(method, network)
+        Declared.of(method).for_network(network)
     except (TypeError, ValueError):
         return False
     return True
@@ -167,8 +180,8 @@ def check_start(problem: AnyProblem, algorithm: Method, x0: Array) -> None:
             "0, or equal columns), and the landing field keeps them so: give an x0 of full rank, "
             "or leave it out"
         )
-    wrapped = declared.running() is not algorithm
-    if declared.safe and wrapped and not off <= declared.eps:
+    judged = isinstance(algorithm, Judged)
+    if declared.safe and judged and not off <= declared.eps:
         raise ValueError(
             f"safe steps keep every agent within eps = {declared.eps:g} of the manifold, so it "
             f"must start there: ||x0^T x0 - I||_F is {off:.3g}; project x0 first, or enlarge eps "
@@ -242,13 +255,19 @@ def check_sums(name: str, network: Network, arrives: bool) -> None:
     if network.sequence is not None:
         raise ValueError(
             f"{name} on several agents adds exactly along a tree, and this network changes over "
-            "time: take drfgt with step_size and penalty as numbers, or a graph that stays"
+            "time: take drfgt, or a graph that stays"
         )
     if not arrives:
         raise ValueError(
             f"{name} on several agents adds exactly along a tree, and this network loses or "
             "changes messages: take drfgt, or leave channel out"
         )
+
+
+TWO_AGENTS = (
+    "secure sums hide nothing between two agents: each computes the other's terms from the totals"
+)
+"""The note of a run by masked sums of two agents."""
 
 
 def check_secure(algorithm: Method, n_agents: int, hides: bool) -> None:
@@ -260,19 +279,21 @@ def check_secure(algorithm: Method, n_agents: int, hides: bool) -> None:
         raise ValueError("secure hides the terms of several agents, and this run has one")
     if algorithm.network != "single-agent" and not Declared.of(algorithm).only_sums:
         raise ValueError(
-            f"secure is for methods by exact sums, and {type(algorithm).__name__} sends points to "
-            "neighbours: take direct, block_krylov, lbfgs, conjugate_gradients or another method "
-            "for one agent (lobpcg for split features), or leave secure out"
+            f"secure sums are for methods by exact sums, and {type(algorithm).__name__} sends "
+            "points to neighbours: take direct, block_krylov, lbfgs, conjugate_gradients or "
+            "another method for one agent (lobpcg for split features); or send in the clear: at "
+            "sites give clear_sums, otherwise leave secure out"
         )
     if not hides:
         raise ValueError(
             "secure sums are made on the host, and need every message: leave device and channel "
-            "out, or secure"
+            "out; or send in the clear: at sites give clear_sums, otherwise leave secure out"
         )
     if n_agents > MOST_AGENTS:
         raise ValueError(
             f"secure sums are for at most {MOST_AGENTS} agents, as each has a mask with every "
-            f"other one; this run has {n_agents}"
+            f"other one, and this run has {n_agents}: send in the clear, at sites by "
+            "clear_sums, otherwise without secure"
         )
 
 
@@ -283,8 +304,8 @@ def check_network(algorithm: Method, network: Network) -> None:
     name = type(algorithm).__name__
     if algorithm.network == "single-agent" and network.n_agents > 1:
         check_sums(name, network, network.sums_exactly)
-    if network.sequence is not None and declared.first_step == "auto":
-        _ = network.spectrum  # raises where there is none
+    if network.changes and declared.first_step == "auto":
+        _ = network.joint_spectrum if declared.on_changing else network.spectrum  # may raise
     if not network.directed:
         return
     growing = "growing steps are for undirected graphs: take step size auto"
@@ -304,7 +325,7 @@ def check_network(algorithm: Method, network: Network) -> None:
             "chebyshev needs the eigenvalues of a symmetric W, and this graph is directed: leave "
             "it out",
         ),
-        (declared.running() is not algorithm, growing),
+        (grows(algorithm), growing),
     )
     for refused, words in refusals:
         if refused:

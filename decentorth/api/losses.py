@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from topologies.words import ranges
+from topologies.line.words import ranges
 
 
 class Loss(NamedTuple):

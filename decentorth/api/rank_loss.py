@@ -22,10 +22,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from ..algorithms.decentralized.wrappers import WrappedState
 from ..network import Shrinking, surviving
 from ..numerics.threads import one_thread
 from ..protocols import Array, Declared, LocalProducts, Rewound
-from ..running.checkpoint import Resumed, kept
+from ..running.checkpoint import Resumed
+from ..running.checkpoint.checkpoint_files import kept
 from ..running.history import History
 from ..running.metrics import splits_features
 from ..running.options import Options
@@ -41,10 +43,13 @@ def restarted(run: Run, x: Array, k: int, gradients: int) -> Any:
     ``x`` is ``(n_local, *shape)``. Each agent has computed ``gradients`` gradients before.
     """
     state = run.method.init(run.problem, run.network, run.streams, x)
+    changes = {"k": k, "gradients": state.gradients + gradients}
     scale = Declared.of(run.method).scale
-    if scale is not None and "base" in state._fields:  # it begins with the step of iteration 0
-        state = state._replace(step_size=state.base * scale(k))
-    return state._replace(k=k, gradients=state.gradients + gradients)
+    if scale is not None and hasattr(state, "base"):  # it begins with the step of iteration 0
+        changes["step_size"] = state.base * scale(k)
+    if isinstance(state, WrappedState):
+        return state._replace(inner=state.inner._replace(**changes))
+    return state._replace(**changes)
 
 
 def survivors(comm: object, channel: object, spread: bool) -> Any:
@@ -64,11 +69,13 @@ def survivors(comm: object, channel: object, spread: bool) -> Any:
 def check_graph(network: Any) -> None:
     """Raise ValueError for a network that agents cannot leave."""
     if network.sequence is not None:
-        why = "agents cannot leave a time-varying network"
-        raise ValueError(f"on_rank_loss shrink is for a W that stays: {why}")
+        raise ValueError(
+            "on_rank_loss shrink is for a W that stays: agents cannot leave a time-varying network"
+        )
     if network.directed:
-        why = "agents cannot leave a directed network"
-        raise ValueError(f"on_rank_loss shrink is for undirected graphs: {why}")
+        raise ValueError(
+            "on_rank_loss shrink is for undirected graphs: agents cannot leave a directed network"
+        )
 
 
 def check_leaving(problem: object, what: str = "on_rank_loss shrink") -> None:

@@ -6,7 +6,7 @@ import json
 import math
 import socket
 
-from topologies import memory
+from topologies.line import memory
 
 from ..network import even_bounds
 from ..network.collective import AgentCollective

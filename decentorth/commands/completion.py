@@ -10,14 +10,14 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import get_args
 
-from topologies.flags import InputError, Parser, function_settings, spelled
-from topologies.typed import hint
+from topologies.line.flags import InputError, Parser, function_settings, spelled
+from topologies.line.typed import hint
 
 from .. import registry
 from ..process.printing import say
 from ..settings import Setting, settings
 from .line.config import PUBLISHED, Command
-from .line.form import Form
+from .line.form import CommandForm
 from .line.shell import alone
 from .listing import KINDS
 
@@ -92,8 +92,9 @@ def _installed(words: Words) -> str:
             "in $SHELL"
         )
     if os.environ.get("HOME") == "":
-        place = "your home folder, and HOME does not name one"
-        raise InputError(f"--install-completion writes into {place}")
+        raise InputError(
+            "--install-completion writes into your home folder, and HOME does not name one"
+        )
     place, text = SCRIPTS[shell]
     path = Path(place).expanduser()
     try:
@@ -152,7 +153,7 @@ def flags(command: str, given: Words) -> Mapping[str, Setting]:
     found = resolve_name(PLACES[command])
     if not isinstance(found, type):
         return function_settings(found)
-    if not issubclass(found, Form):
+    if not issubclass(found, CommandForm):
         return settings(found)
     own = {kind: Command.own[kind] for kind in found.entries}
     try:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from topologies.flags import InputError, unknown
+from topologies.line.flags import InputError, unknown
 
 from ..settings import Count, Seconds
 from .line.shell import of_function

@@ -8,7 +8,7 @@ from inspect import cleandoc
 from shutil import get_terminal_size
 from textwrap import TextWrapper
 
-from topologies.flags import arguments, unknown
+from topologies.line.flags import arguments, unknown
 
 from .. import registry
 from .line.shell import of_function
@@ -18,7 +18,7 @@ FIRST = {
     "auto": "Take this first. It chooses by problem, network and faults.",
     "direct": "Few numbers describe the data: PCA, CCA, LDA. The pooled answer in one sum.",
     "block_krylov": "Principal components of long or sparse rows.",
-    "lbfgs": "Any smooth objective, on a network that stays.",
+    "lbfgs": "Any smooth objective, on a network that does not change.",
     "rsm": "An objective that is not differentiable.",
     "drfgt": "Neighbours only, also on changing and lossy networks (paper 004).",
     "push_pull": "Directed links.",
@@ -77,7 +77,7 @@ def sentence(entry: object) -> str:
 def _graphs() -> Mapping[str, object]:
     from topologies.graphs.real import graph_from_file
     from topologies.names import DIGRAPHS, GRAPHS
-    from topologies.sequences.names import SEQUENCES
+    from topologies.sequences.sequence_names import SEQUENCES
 
     return {**GRAPHS, **DIGRAPHS, **SEQUENCES, "file:PATH": graph_from_file}
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from decentorth.data.optional import needing
 from decentorth.data.tables import Block, Table
-from decentorth.data.text import MARKS, MISSING, TextStart
+from decentorth.data.text_head import MARKS, MISSING, TextStart
 from decentorth.protocols import Array, Index
-from topologies.matrix_files import reading, require_unpacked
-from topologies.words import is_number
+from topologies.line.matrix_files import reading, require_unpacked
+from topologies.line.words import is_number
 
 _BATCH = 1 << 14
 """The rows of Parquet that are held at a time, beside the wanted numbers."""

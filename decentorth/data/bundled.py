@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from decentorth.data.arrays import ArrayReader, Content
+from decentorth.data.array_files import ArrayReader, Content
 from decentorth.data.files import MatrixFile, extension
 from decentorth.data.labels import Labels
 from decentorth.data.optional import needing
 from decentorth.data.tables import ALL, Columns
 from decentorth.protocols import Array
-from topologies.words import suggestion
+from topologies.line.words import suggestion
 
 
 def digits() -> tuple[Array, Labels]:

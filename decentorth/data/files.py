@@ -3,7 +3,7 @@
 =============================  =================================================================================
 ``.npy``                       NumPy array; only the wanted rows are read
 ``.npz``, ``.npz:key``         the only array of an archive, or the one named ``key``
-``.csv`` ``.tsv`` ``.txt``     delimited text (`decentorth.data.text`), a table; also compressed, as ``.csv.gz``
+``.csv`` ``.tsv`` ``.txt``     delimited text (`decentorth.data.text_head`), a table; also compressed, as ``.csv.gz``
 ``.svm`` ``.svmlight``         labels and features in SVMlight format (needs the extra ``data``)
 ``.libsvm``                    the same, and files of other names and ``.txt`` whose first line looks so (``w1a``)
 ``.mtx`` ``.mtx.gz``           Matrix Market, sparse or dense
@@ -15,10 +15,10 @@
 
 Contents that contradict the file's size are rejected before memory is allocated: shapes and counts
 that are too large, compressed arrays that would become more than 1 GiB and 100 times as large
-(`topologies.matrix_files`), and everything but regular files.
+(`topologies.line.matrix_files`), and everything but regular files.
 
 A ``.npz`` may also be a sparse matrix saved by ``scipy.sparse.save_npz``. Sparse matrices are made
-dense, up to `decentorth.data.arrays.DENSE_LIMIT` per process, unless they are to be kept
+dense, up to `decentorth.data.array_files.DENSE_LIMIT` per process, unless they are to be kept
 (`Columns.keep_sparse`). Nothing is unpickled. All values must be real and finite
 (`MatrixFile.observed`: or missing); they are converted to float64, exactly where float64 holds them
 (integers up to 2**53).
@@ -37,16 +37,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from decentorth.data import formats, tables
-from decentorth.data.arrays import ArrayReader, Content, Extent, Reader
+from decentorth.data.array_files import ArrayReader, Content, Extent, Reader
 from decentorth.data.arrow import ParquetTable
-from decentorth.data.checks import LEAVE_OUT, require_rows
 from decentorth.data.labels import Labels, typed
 from decentorth.data.mat import MatReader, read_mat
+from decentorth.data.row_checks import LEAVE_OUT, require_rows
 from decentorth.data.tables import ALL, Columns, Table
 from decentorth.data.text_table import TextTable
 from decentorth.protocols import Array, Index
-from topologies.matrix_files import regular_size
-from topologies.memory import require
+from topologies.line.matrix_files import regular_size
+from topologies.line.memory import require
 
 PathLike: TypeAlias = str | os.PathLike[str]
 _TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from decentorth.data.arrays import Content
+from decentorth.data.array_files import Content
 from decentorth.data.optional import needing
-from topologies.matrix_files import (
+from topologies.line.matrix_files import (
     is_sparse,
     npy_array,
     npz_array,
@@ -28,7 +28,7 @@ from topologies.matrix_files import (
     reading,
     require_unpacked,
 )
-from topologies.words import suggestion
+from topologies.line.words import suggestion
 
 _SHOWN = 20
 _LINE = 1 << 22

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from decentorth.data.checks import DROP, LEAVE_OUT
+from decentorth.data.row_checks import DROP, LEAVE_OUT
 from decentorth.data.tables import Columns
 from decentorth.protocols import Array
 

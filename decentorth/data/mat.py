@@ -22,10 +22,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib.format import MAGIC_PREFIX
 
-from decentorth.data.arrays import ArrayReader, Content
+from decentorth.data.array_files import ArrayReader, Content
 from decentorth.data.formats import chosen
-from topologies.matrix_files import EXPANSION, Header, checked, load_sparse, reading
-from topologies.memory import SMALL, require
+from topologies.line.matrix_files import EXPANSION, Header, checked, load_sparse, reading
+from topologies.line.memory import SMALL, require
 
 SECONDS = 600
 """The most time that a file may take."""

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from decentorth.data.labels import as_labels
 from decentorth.protocols import Array, Index
-from topologies.words import suggestion
+from topologies.line.words import suggestion
 
 KINDS: tuple[str, ...] = ("even", "by-label", "dirichlet", "by-column")
 """The partitions by name."""

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from decentorth.data.arrays import Extent
+from decentorth.data.array_files import Extent
 from decentorth.data.bundled import BUNDLED
 from decentorth.data.files import MatrixFile, extension
 from decentorth.data.frames import Frame, frame_rows
 from decentorth.data.tables import Columns
 from decentorth.protocols import Array, Collective
-from topologies.words import suggestion
+from topologies.line.words import suggestion
 
 PLACE = "{agent}"
 """The place of an agent's number in the name of a file."""
@@ -81,13 +81,16 @@ def _named_apart(given: Iterable[str]) -> tuple[str, ...]:
     files = tuple(given)
     names = site_names(files)
     if "" in names:
-        repair = "leave one comma between two files"
-        raise ValueError(f"data {','.join(files)!r:.200} has an empty name: {repair}")
+        raise ValueError(
+            f"data {','.join(files)!r:.200} has an empty name: leave one comma between two files"
+        )
     twice, count = Counter(names).most_common(1)[0]
     if count > 1:
         same = " and ".join(file for file, name in zip(files, names, strict=True) if name == twice)
-        repair = "give each file a name of its own, or leave one out"
-        raise ValueError(f"{count} sites are named {twice!r}, after {same}: {repair}")
+        raise ValueError(
+            f"{count} sites are named {twice!r}, after {same}: give each file a name of its own, "
+            "or leave one out"
+        )
     return files
 
 
@@ -166,8 +169,10 @@ class SiteTable(NamedTuple):
         if self.known is None or first.known is None:
             if self.known != first.known:
                 without, beside = (self, first) if self.known is None else (first, self)
-                wrong = f"{without.site} lacks names of columns, and {beside.site} has"
-                raise ValueError(f"{wrong}: give all sites a line of names")
+                raise ValueError(
+                    f"{without.site} lacks names of columns, and {beside.site} has: give all sites "
+                    "a line of names"
+                )
             if self.width != first.width:
                 raise ValueError(
                     f"{self.site} has {self.width} columns, and {first.site} has {first.width}: "
@@ -186,9 +191,10 @@ class SiteTable(NamedTuple):
                 raise ValueError(f"{self.site} lacks the column {name!r}{near} add it, or {leave}")
         for name in own:
             if name not in wanted:
-                leave = f"leave it out, exclude={(*columns.exclude, name)!r}"
-                wrong = f"{self.site} has a column {name!r}, and {first.site} has none"
-                raise ValueError(f"{wrong}: {leave}")
+                raise ValueError(
+                    f"{self.site} has a column {name!r}, and {first.site} has none: leave it out, "
+                    f"exclude={(*columns.exclude, name)!r}"
+                )
 
 
 def sites_of(sites: Any) -> tuple[list[tuple[str, Any]], tuple[str, ...]]:

@@ -18,14 +18,14 @@ from typing import Any, NamedTuple, NoReturn, Self
 import numpy as np
 from scipy import sparse
 
-from decentorth.data.arrays import Content, Extent, Reader
-from decentorth.data.checks import DROP, LEAVE_OUT
+from decentorth.data.array_files import Content, Extent, Reader
 from decentorth.data.labels import Labels, as_labels, typed
-from decentorth.data.text import UNDECODED, shown
+from decentorth.data.row_checks import DROP, LEAVE_OUT
+from decentorth.data.text_head import UNDECODED, shown
 from decentorth.protocols import Array, Index
-from topologies.matrix_files import reading, require_unpacked
-from topologies.memory import require
-from topologies.words import suggestion
+from topologies.line.matrix_files import reading, require_unpacked
+from topologies.line.memory import require
+from topologies.line.words import suggestion
 
 _LISTED = 20
 _BESIDE = 1 << 25

@@ -24,9 +24,9 @@ import numpy as np
 from decentorth.data.arrow import arrow_block, has_arrow
 from decentorth.data.labels import Labels, as_labels
 from decentorth.data.tables import Block, Table, text_labels
-from decentorth.data.text import MISSING, TextStart, delimiter_of, number_in, open_text, shown
+from decentorth.data.text_head import MISSING, TextStart, delimiter_of, number_in, open_text, shown
 from decentorth.protocols import Index
-from topologies.words import is_number
+from topologies.line.words import is_number
 
 PIECE = 1 << 20
 """The bytes of a long text that are parsed at a time: 1 MiB."""

@@ -34,13 +34,13 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-from ..problems.common.coordinates import Coordinates
+from ..problems.common.coordinates import Coordinates, PairedCoordinates
 from .cca import CCA
 from .ica import ICA
 from .lda import LDA
 from .multiview import MultiviewCCA
 from .pca import PCA
-from .subgradient import OrthogonalDictionary, RobustSubspace
+from .robust import OrthogonalDictionary, RobustSubspace
 
-__all__ = ["CCA", "ICA", "LDA", "PCA", "Coordinates", "MultiviewCCA"]
+__all__ = ["CCA", "ICA", "LDA", "PCA", "Coordinates", "MultiviewCCA", "PairedCoordinates"]
 __all__ += ["OrthogonalDictionary", "RobustSubspace"]

@@ -29,14 +29,14 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .. import problems
+from ..families.features.split import Among
 from ..numerics.threads import one_thread
-from ..problems.common import pooled
+from ..problems.common import pooled_rows
 from ..problems.common.checks import matrices, same_columns, same_names
 from ..problems.common.division import placed
-from ..problems.common.pooled import HERE, Units
-from ..problems.features.split import Among
+from ..problems.common.pooled_rows import HERE, Units
 from ..protocols import Array, Collective
-from .base import AgentEstimator, Directions, Entries, by_features, check_components, signs
+from .estimator import AgentEstimator, Directions, Entries, by_features, check_components, signs
 from .pairs import Pairs, Products, SplitPairs, products_of, products_of_features, row_space
 from .streams import RootCovariance, RunningCovariance
 
@@ -219,7 +219,9 @@ class CCA(
 
         def build(own: slice, collective: Collective) -> Pairs:
             given = ("X", firsts[own]), ("y", seconds[own])
-            x, y = (self._scaled(name, pooled.units(a, collective), count) for name, a in given)
+            x, y = (
+                self._scaled(name, pooled_rows.units(a, collective), count) for name, a in given
+            )
             views = [[x.standard(a) for a in firsts[own]], [y.standard(b) for b in seconds[own]]]
             self._columns: tuple[Units, ...] = x, y
             labels = vars(self).get("feature_names_in_", range(views[0][0].shape[1]))
@@ -228,9 +230,8 @@ class CCA(
             spans.clear()
             if W is None and wide and self.ridge > 0.0:
                 with one_thread():
-                    found = [row_space(view) for (view,) in views]
-                    if rank <= min(basis.shape[1] for basis in found):
-                        spans.extend(found)
+                    spans.extend(_row_spaces(views, rank))
+                    if spans:
                         views = [[a @ one] for (a,), one in zip(views, spans, strict=True)]
             problem = Pairs(
                 *views,
@@ -243,7 +244,7 @@ class CCA(
             if problem.bases:
                 with one_thread():  # the bits of products depend on the number of BLAS threads
                     both = [np.concatenate(rows, axis=1) for rows in zip(*views, strict=True)]
-                    self._whole = pooled.gram(both, collective) / count
+                    self._whole = pooled_rows.gram(both, collective) / count
             return problem
 
         point, result = self._solve(n, build, W, last=last)
@@ -257,26 +258,35 @@ class CCA(
             else:
                 covariance = result.problem.covariance()
                 products = products_of(point, result)
-            x, y = self._columns
-            mean = np.concatenate((x.mean, y.mean))
-            scales = np.concatenate((x.scale, y.scale))
             self._seen: RootCovariance | RunningCovariance | None = None
+            if covariance is not None:
+                self._seen = self._covariance_seen(covariance, spans)
             if spans:
                 first, second = spans
                 point = _from_bases(spans, point)
                 products = Products(
                     first @ products.first, second @ products.second, second @ products.cross
                 )
-                if covariance is not None and max(len(first), len(second)) <= FORMED:
-                    values, vectors = np.linalg.eigh(covariance)
-                    root = _from_bases(spans, vectors * np.sqrt(np.maximum(values, 0.0)))
-                    self._seen = RootCovariance(count, mean, scales[:, None] * root)
-            elif covariance is not None:
-                own = covariance * np.outer(scales, scales)
-                self._seen = RunningCovariance(count, mean, own)
         self._keep(point, products)
         self.n_iter_ = [self.n_iter_] * rank
         return self
+
+    def _covariance_seen(
+        self, covariance: Array, spans: Sequence[Array]
+    ) -> RootCovariance | RunningCovariance | None:
+        """The covariance of both views in their own units, for later batches; None for wide views
+        whose covariance is not formed."""
+        count = self.n_samples_seen_
+        x, y = self._columns
+        mean = np.concatenate((x.mean, y.mean))
+        scales = np.concatenate((x.scale, y.scale))
+        if not spans:
+            return RunningCovariance(count, mean, covariance * np.outer(scales, scales))
+        if max(map(len, spans)) > FORMED:
+            return None
+        values, vectors = np.linalg.eigh(covariance)
+        root = _from_bases(spans, vectors * np.sqrt(np.maximum(values, 0.0)))
+        return RootCovariance(count, mean, scales[:, None] * root)
 
     def _point(self, last: Array, problem: Any) -> Array:
         weights = [last, self.y_weights_]
@@ -308,13 +318,7 @@ class CCA(
         """Fit to each agent's features of both views."""
         own = entries.own
         with entries.together():
-            pairs = [(np.asarray(x), np.asarray(y)) for x, y in entries.given[own]]
-            for agent, (x, y) in enumerate(pairs, own.start):
-                if len(x) != len(y):
-                    raise ValueError(
-                        f"both views must have the same samples, got {len(x)} and {len(y)} rows "
-                        f"of agent {agent}"
-                    )
+            pairs = _paired(entries)
             joined: list[object] = [None] * own.start
             joined += [np.concatenate(pair, axis=1) for pair in pairs]
         both = self._features("views", entries._replace(given=joined))
@@ -331,7 +335,7 @@ class CCA(
         columns = list[Units]()
         ridges = list[float]()
         for label, view, width in zip(("X", "y"), views, (n1, n2), strict=True):
-            each = [pooled.units([part], HERE) for part in view]
+            each = [pooled_rows.units([part], HERE) for part in view]
             every = Units.side_by_side(entries.joined([one.listed() for one in each]))
             columns.append(self._scaled(label, every, m))
             scaled = [self._scaled(label, one, m) for one in each]
@@ -380,7 +384,7 @@ class CCA(
         if begun:
             filled = [new + sum(own.filled) for new, own in zip(filled, self._columns, strict=True)]
         if self._wanted.fill:
-            (rows,) = pooled.filled([rows], seen.samples, seen.mean, HERE)
+            (rows,) = pooled_rows.filled([rows], seen.samples, seen.mean, HERE)
         seen = seen.joined(rows)
         rank = self._rank(seen.samples, n1, n2)
         if self.ridge == 0.0 and seen.samples <= max(n1, n2):
@@ -395,30 +399,35 @@ class CCA(
         x, y = (Units(mean, np.zeros(len(mean)), own, (count,)) for mean, own, count in both)
         self._columns = self._scaled("X", x, seen.samples), self._scaled("y", y, seen.samples)
         scales = np.concatenate([columns.scale for columns in self._columns])
-        self._whole = whole = seen.covariance / np.outer(scales, scales)
-        c11 = whole[:n1, :n1]
-        c12 = whole[:n1, n1:]
-        c22 = whole[n1:, n1:]
-        self._ridges = tuple(self.ridge * float(np.trace(own)) / len(own) for own in (c11, c22))
+        self._whole = seen.covariance / np.outer(scales, scales)
         with one_thread():
-            r1, r2 = self._ridges
-            first = c11 + r1 * np.eye(n1)
-            last = c22 + r2 * np.eye(n2)
-            found = problems.canonical_correlations(first, c12, last)
-            check_components(rank, len(found.correlations), "the rank of the smaller view")
-            point = np.concatenate((found.x[:, :rank], found.y[:, :rank]))
+            point = self._answer(n1, rank)
             self._keep(point, self._products_of(point))
         self._seen = seen
         self.n_samples_seen_ = seen.samples
         self.n_iter_ = [self.n_iter_[0] + 1 if begun else 1] * rank
         return self
 
+    def _answer(self, n1: int, rank: int) -> Array:
+        """The directions of both views, from their covariance, the first n1 columns being those of
+        the first view; sets the ridges."""
+        c11 = self._whole[:n1, :n1]
+        c12 = self._whole[:n1, n1:]
+        c22 = self._whole[n1:, n1:]
+        r1, r2 = [self.ridge * float(np.trace(own)) / len(own) for own in (c11, c22)]
+        self._ridges = (r1, r2)
+        first = c11 + r1 * np.eye(len(c11))
+        last = c22 + r2 * np.eye(len(c22))
+        found = problems.canonical_correlations(first, c12, last)
+        check_components(rank, len(found.correlations), "the rank of the smaller view")
+        return np.concatenate((found.x[:, :rank], found.y[:, :rank]))
+
     def _keep(self, point: Array, products: Products) -> None:
         """Set the pairs of directions and the other attributes from a point and its products."""
         (x, y), (rx, ry) = np.split(point, [len(products.first)]), self._ridges
         own = [view.T @ image for view, image in ((x, products.first), (y, products.second))]
-        left = pooled.root_inverse(own[0] + rx * x.T @ x, len(own[0]))
-        right = pooled.root_inverse(own[1] + ry * y.T @ y, len(own[1]))
+        left = pooled_rows.root_inverse(own[0] + rx * x.T @ x, len(own[0]))
+        right = pooled_rows.root_inverse(own[1] + ry * y.T @ y, len(own[1]))
         u, correlations, vt = np.linalg.svd(left.T @ (products.cross.T @ y) @ right)
         flip = signs((x @ left @ u).T)
         left = left @ u * flip
@@ -489,6 +498,29 @@ class CCA(
         second = self._columns[1]
         predicted: Array = second.mean + second.scale * (scores @ self._regression.T)
         return predicted[:, 0] if self._predict_1d else predicted
+
+
+def _paired(entries: Entries) -> list[tuple[Array, Array]]:
+    """The features of both views of each agent here; a ValueError unless they have the same
+    samples."""
+    own = entries.own
+    pairs = [(np.asarray(x), np.asarray(y)) for x, y in entries.given[own]]
+    for agent, (x, y) in enumerate(pairs, own.start):
+        if len(x) != len(y):
+            raise ValueError(
+                f"both views must have the same samples, got {len(x)} and {len(y)} rows of agent "
+                f"{agent}"
+            )
+    return pairs
+
+
+def _row_spaces(views: Sequence[Sequence[Array]], rank: int) -> list[Array]:
+    """The bases of the row spaces of both views of one agent; none where they hold fewer than
+    ``rank`` directions."""
+    found = [row_space(view) for (view,) in views]
+    if rank > min(basis.shape[1] for basis in found):
+        return []
+    return found
 
 
 def _from_bases(bases: Sequence[Array], x: Array) -> Array:

@@ -27,10 +27,10 @@ from ..families.generalized.problems.gevp import PooledGEVP
 from ..families.generalized.problems.lda import agent_scatters, class_means
 from ..numerics.threads import one_thread
 from ..problems.common.division import placed
-from ..problems.common.pooled import root_inverse, symmetric_total
+from ..problems.common.pooled_rows import root_inverse, symmetric_total
 from ..protocols import Array, Collective
-from .base import Directions, check_components, signs
 from .components import ComponentEstimator, pencil_images
+from .estimator import Directions, check_components, signs
 
 SINGULAR = 1e-14
 """The share of its largest eigenvalue up to which the least one of a scatter may be rounding."""

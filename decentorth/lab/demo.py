@@ -12,19 +12,19 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from topologies.flags import HELP, InputError
+from topologies.line.flags import HELP, InputError
 
 from ..commands.line.config import Command
 from ..commands.line.form import config_bytes
 from ..commands.line.shell import alone
 from ..commands.run.command import main as run
 from ..process.printing import say
-from ..records.files import CONFIG
+from ..records.run_files import CONFIG
 from ..records.saved_runs import read_history
-from .plot.agents import run_graph
 from .plot.command import read_configuration
 from .plot.page import check_page, write_page
 from .plot.player import player, sentences
+from .plot.saved_graph import run_graph
 
 USAGE = """Usage: decentorth demo [FOLDER]
 

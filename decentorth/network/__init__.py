@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from .transport.communicator import Shrinking as Shrinking
     from .transport.communicator import connect as connect
     from .transport.communicator import surviving as surviving
-    from .unreliable.agents import UnreliableAgents as UnreliableAgents
-    from .unreliable.agents import check_method as check_method
+    from .unreliable.agent_faults import UnreliableAgents as UnreliableAgents
+    from .unreliable.agent_faults import check_method as check_method
     from .unreliable.channel import Channel as Channel
     from .unreliable.channel import ChannelError as ChannelError
-    from .unreliable.network import UnreliableNetwork as UnreliableNetwork
+    from .unreliable.unreliable_network import UnreliableNetwork as UnreliableNetwork
 
 __getattr__, __dir__ = lazily(__name__)

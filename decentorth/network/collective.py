@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from topologies.words import either
+from topologies.line.words import either
 
 from ..numerics.ordered_sums import add_agents
-from ..process.withheld import WithheldError, withhold
+from ..process.withholding import WithheldError, withhold
 from ..protocols import Array, Index
 from . import Communicator
 

@@ -13,6 +13,7 @@ a statement is a random number in place of a zero.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Sequence
 from itertools import combinations
@@ -57,6 +58,8 @@ class Masks:
 
     Attributes
     ----------
+    keys
+        The SHA-256 of all public keys as they have reached this process.
     sizes
         By the widths of the arrays of a sum, the sizes for which their numbers are cut; the same
         for all agents.
@@ -84,6 +87,7 @@ class Masks:
             pieces[agent - first, agent] = np.frombuffer(raw, "<u4")
         everyone = add(pieces.reshape(len(own), -1)).reshape(n_agents, 8).astype("<u4")
         public = [piece.tobytes() for piece in everyone]
+        self.keys = hashlib.sha256(b"".join(public)).digest()
         self._pairs = []
         """Of each two partners the local number of the one that adds, of the one that subtracts,
         None on another rank, and their stream."""

@@ -16,7 +16,7 @@ import topologies
 
 from ..display import Shown
 from ..numerics.ordered_sums import Csr, entry_rows, plain
-from ..protocols import SETUP, Array, Index, PushPullSpectrum, Spectrum
+from ..protocols import SETUP, Array, Index, JointSpectrum, PushPullSpectrum, Spectrum
 from .halo import even_bounds, fewer_cuts_bounds, plan
 from .ledger import Contents, Ledger
 from .masks import Masks
@@ -240,11 +240,37 @@ class Network(Shown):
         if self.sequence is not None:
             raise ValueError(
                 "a time-varying network lacks the eigenvalues for automatic steps or rounds: give "
-                "step_size and penalty as numbers, and rounds without chebyshev"
+                "step_size and penalty as numbers, and rounds without chebyshev; or take drfgt"
             )
         if self.directed:
             raise ValueError("chebyshev needs a symmetric W: leave it out on a directed network")
         return self._own_spectrum()
+
+    @property
+    def changes(self) -> bool:
+        """True if the graph, or its weights, change over time."""
+        return self.sequence is not None
+
+    @property
+    def varies(self) -> bool:
+        """True if the graph changes over time, or messages may be lost."""
+        return self.changes
+
+    @cached_property
+    def joint_spectrum(self) -> JointSpectrum:
+        """The speed of mixing where the graph changes or messages are lost."""
+        if self.sequence is None:
+            second, smallest = self.spectrum
+            return JointSpectrum(1.0 - max(second, -smallest), smallest, True)
+        SETUP.info("joint spectrum of a changing network of %d agents", self.n_agents)
+        try:
+            gap, smallest, independent = topologies.joint_spectrum(self.sequence)
+        except ValueError as error:
+            raise ValueError(
+                f"automatic steps lack a joint spectrum: {error}; give step_size and penalty as "
+                "numbers"
+            ) from None
+        return JointSpectrum(gap, smallest, independent)
 
     @cached_property
     def push_pull_spectrum(self) -> PushPullSpectrum:
@@ -472,8 +498,15 @@ class Network(Shown):
 
     def mask_sums(self) -> None:
         """Let no agent see the terms of another one in `total` and `column_sums` (`masks`); all
-        agents get keys, in one sum that is counted."""
+        agents get keys, in one sum that is counted.
+
+        Sites sign the keys that they have received: a site that passes them on could otherwise put
+        its own in their place, and read what is masked with them.
+        """
         self.masks = Masks(self.agents, self.n_agents, partial(self._add_up, use="public keys"))
+        communicator: Any = self.communicator
+        if communicator.sites:
+            communicator.confirm("public keys for masks", self.masks.keys)
 
     def row_sums(self, *xs: Array) -> Array:
         """The `column_sums` for a row of the history.

@@ -40,7 +40,7 @@ class Traffic:
     widths
         The arrays' numbers per agent.
     compiled
-        Add by loops that numba has compiled (`kernels.tracking`), with the bits of SciPy's.
+        Add by loops that numba has compiled (`kernels.tracking_kernels`), with the bits of SciPy's.
 
     Attributes
     ----------

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"(?:torch:)?(cpu|cuda(?::\d+)?)(?::(float32|float64))?")
 
 
-def opened(name: str) -> Device:
-    """The device called ``cuda``, ``cuda:1`` or ``torch:cpu``, with ``:float32`` behind it for
+def open_device(name: str) -> Device:
+    """Return the device called ``cuda``, ``cuda:1`` or ``torch:cpu``, with ``:float32`` behind it for
     single precision.
 
     Raises

@@ -266,7 +266,11 @@ def _svd(
 ) -> Any:
     if not compute_uv:
         return _arrays(torch.linalg.svdvals(x.tensor))
-    return _arrays(torch.linalg.svd(x.tensor, full_matrices=full_matrices))
+    try:
+        return _arrays(torch.linalg.svd(x.tensor, full_matrices=full_matrices))
+    except torch.linalg.LinAlgError:  # LAPACK's in float32, rarely, for many singular values near 1
+        found = torch.linalg.svd(x.tensor.double(), full_matrices=full_matrices)
+        return _arrays(tuple(one.to(x.tensor.dtype) for one in found))
 
 
 def _same(function: Callable[..., object]) -> Callable[..., object]:

@@ -9,22 +9,19 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
+    from ..families.features.problems import *  # noqa: F403
     from ..families.generalized.problems import *  # noqa: F403
     from ..families.j_orthogonal.problems import *  # noqa: F403
     from ..families.knowledge_graphs.problems import *  # noqa: F403
     from ..families.nonsmooth.problems import *  # noqa: F403
     from ..sets import Stiefel as Stiefel
     from .autodiff import ModuleProblem as ModuleProblem
-    from .autodiff import from_function as from_function
     from .autodiff import from_module as from_module
+    from .autodiff.objective import from_function as from_function
     from .base import AgentProblem as AgentProblem
-    from .base import Deferred as Deferred
     from .common.gradient_check import GradientCheck as GradientCheck
     from .common.with_term import WithTerm as WithTerm
-    from .features.split import SplitCCA as SplitCCA
-    from .features.split import SplitGEVP as SplitGEVP
-    from .features.split import SplitPCA as SplitPCA
-    from .features.split import SplitPencil as SplitPencil
+    from .deferred import Deferred as Deferred
     from .functions import FunctionProblem as FunctionProblem
     from .functions import NonsmoothFunctionProblem as NonsmoothFunctionProblem
     from .spread import Spread as Spread

@@ -4,29 +4,24 @@ in cache."""
 from __future__ import annotations
 
 import copy
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import cache, cached_property
+from itertools import zip_longest
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
 from ..display import Shown
 from ..protocols import Array, Collective, ConstraintSet, Index
 from ..settings import check
-from .common.checks import matrices, same_columns, same_names
 from .common.gradient_check import GradientCheck, random_direction, taylor_slopes, worst
-from .common.pooled import ASIS, Missing, Units, Wanted, in_units
+from .common.pooled_rows import Units
 
 BLOCK_BYTES = 1 << 18
 """The bytes of the points of a run of agents that are evaluated together, so that temporaries stay
 in cache."""
-
-FEW = 2
-"""The random samples of each agent that stand for its data where only sizes matter."""
 
 C = TypeVar("C", bound=ConstraintSet)
 """The type of a problem's constraint set."""
@@ -109,9 +104,9 @@ class AgentProblem(Shown, ABC, Generic[C]):
     units: tuple[Units, ...] = ()
     """The common units of the samples, or of each of two views, where the problem was made with
     some."""
-    columns: tuple[str, ...] | None = None
-    """The names of the samples' columns, empty where they have none; None where a point's columns
-    are no directions of the samples' columns."""
+    columns: tuple[tuple[str, ...], ...] | None = None
+    """The names of the columns of each view of the samples, empty where they have none; None where
+    the rows of a point do not belong to columns."""
     classes: Mapping[str, int] = MappingProxyType({})
     """The number of samples of each class, where samples have classes."""
     nonsmooth: bool = False
@@ -132,12 +127,13 @@ class AgentProblem(Shown, ABC, Generic[C]):
         self.constraint = constraint
         self._blocks: list[tuple[slice, Self]] | None = None
 
-    def with_units(self, units: tuple[Units, ...], names: Sequence[str] = ()) -> Self:
-        """This problem, whose samples are in these units and have columns of these names, if
-        any."""
+    def with_units(self, units: tuple[Units, ...], names: Sequence[Sequence[str]] = ()) -> Self:
+        """This problem, whose samples are in these units and have columns of these names for each
+        view, if any."""
         self.units = units
-        if names and self.columns is not None:
-            self.columns = tuple(map(str, names))
+        if self.columns is not None:
+            pairs = zip_longest(self.columns, names[: len(self.columns)], fillvalue=())
+            self.columns = tuple([tuple(map(str, given)) or own for own, given in pairs])
         return self
 
     def _facts(self) -> Mapping[str, object]:
@@ -306,339 +302,6 @@ class AgentProblem(Shown, ABC, Generic[C]):
     def unpack(self, x: Array) -> Mapping[str, Array]:
         """The named variables of a stacked point, as views."""
         return {"x": x}
-
-
-class Outline(NamedTuple):
-    """The sizes of a problem's data, from its settings and the headers of files, before there are
-    data."""
-
-    counts: Sequence[int] = ()
-    """The number of rows of each of all agents."""
-    width: int = 0
-    """The numbers in a row."""
-    copies: float = 1.0
-    """How many times the rows are held while the problem is made, at least."""
-    more: Callable[[Sequence[int]], int] = lambda counts: 0
-    """The numbers that agents with these counts of rows hold beside the rows."""
-    made: Callable[[list[Array], slice, Collective], Any] | None = None
-    """The problem of agents with other, fewer rows; None where the data decide more than
-    numbers."""
-    point: int = 0
-    """The numbers of an agent's point, at least."""
-    beside: float = 0.0
-    """The bytes that a process takes, beside the rows, while it reads."""
-    views: Sequence[int] = ()
-    """The numbers of columns of each view of the samples."""
-    wanted: Wanted = ASIS
-    """The units in which samples are wanted, for which agents add up."""
-    stored: float | None = None
-    """The numbers that a row takes on average where rows stay sparse; nothing is then held beside
-    them."""
-
-    def needed(self, agents: slice, points: int = 0) -> float:
-        """The bytes that a process needs, at least, to make the problem of its agents, and for this
-        number of points."""
-        own = self.counts[agents]
-        held = self.copies * self.width * sum(own) + self.more(own)
-        if self.stored is not None:
-            held = self.copies * self.stored * sum(own)
-        return 8.0 * (held + self.point * points) + self.beside
-
-
-def holders(n_agents: int, sites: Sequence[str]) -> list[str]:
-    """The agents in words: their sites, if these have names, or their numbers."""
-    if sites:
-        return [f"site {name}" for name in sites]
-    return [f"agent {agent}" for agent in range(n_agents)]
-
-
-class Deferred(NamedTuple):
-    """A problem that each rank builds for its own agents, so that no rank holds the data of all.
-
-    It holds functions, so joblib and cloudpickle can send it to other processes, and pickle cannot.
-
-    Examples
-    --------
-    >>> import decentorth as do
-    >>> import numpy as np
-    >>> def load(agent):
-    ...     return np.random.default_rng(agent).standard_normal((30, 6))
-    >>> problem = do.problems.PCA.from_loader(load, 4, 2)
-    >>> isinstance(problem, do.problems.Deferred), problem.n_agents
-    (True, 4)
-    """
-
-    n_agents: int
-    build: Callable[[slice, Collective], object]
-    """Called on every rank with its agents; may use the collective in the same order on all of
-    them."""
-    outline: Callable[[], Outline] | None = None
-    """The sizes of the data, which are compared with the free memory before anything is built."""
-    open: Callable[[slice, Collective], None] | None = None
-    """Called on every rank with its agents before ``outline``: opens their files, and learns the
-    sizes of all."""
-    sizes: Outline | None = None
-    """Of a problem of random samples, the sizes of the data for which they stand."""
-    sites: tuple[str, ...] = ()
-    """The names of all agents' sites, if they have names."""
-    private: bool = False
-    """True if each rank reads the samples of its own agents only; whatever is derived from them
-    then goes along the edges of the network, counted."""
-    given: Mapping[str, object] = MappingProxyType({})
-    """The settings that the problem is made from, by name; every rank must have the same."""
-
-    @property
-    def holders(self) -> list[str]:
-        """The agents in words, for the errors of others; none if every rank reads all samples."""
-        return holders(self.n_agents, self.sites) if self.private else []
-
-    def __repr__(self) -> str:
-        return f"Deferred(n_agents={self.n_agents}, sites={self.sites})"
-
-    def stand_in(self, more: int = 0) -> Deferred:
-        """Return the problem with `FEW` and ``more`` random rows for each agent.
-
-        An agent has at most its own number of rows. Without an outline the problem itself is
-        returned. If the sizes depend on more than the rows, there are as many random samples as
-        true ones.
-        """
-        sizes = None if self.outline is None else self.outline()
-        if sizes is None or sizes.made is None:
-            return self
-        few = FEW + more
-        make = sizes.made
-
-        def drawn(agents: slice, d: int) -> list[Array]:
-            shapes = [(min(count, few), d) for count in sizes.counts[agents]]
-            each = enumerate(shapes, agents.start)
-            return [stream(few, agent).standard_normal(shape) for agent, shape in each]
-
-        def made(agents: slice, collective: Collective) -> Any:
-            wanted = [in_units(drawn(agents, d), collective, sizes.wanted) for d in sizes.views]
-            found = make(drawn(agents, sizes.width), agents, collective)
-            known = tuple(one for _, units in wanted for one in units)
-            return found.with_units(known or found.units)
-
-        known = sizes if sizes.width else None
-        return self._replace(build=made, open=None, sizes=known)
-
-
-Sizes = Callable[[], Outline]
-"""The sizes of a problem's data, computed when they are asked for."""
-
-
-def on_each_rank(
-    n_agents: int, make: Callable[[slice], object], outline: Sizes | None = None
-) -> Deferred:
-    """A problem that each rank makes for its agents without the others; where one fails, all
-    fail."""
-
-    def build(agents: slice, collective: Collective) -> object:
-        with collective.together():
-            return make(agents)
-
-    return Deferred(n_agents, build, outline)
-
-
-class Loadable:
-    """A problem of one array, or a few, of each agent; its arguments are lists of them, settings,
-    ``n_agents``, ``first_agent``."""
-
-    _arrays: ClassVar[int] = 1
-    """The number of arrays of each agent."""
-    _keeps_sparse: ClassVar[bool] = False
-    """True if sparse arrays stay sparse."""
-
-    @classmethod
-    def from_loader(
-        cls,
-        loader: Callable[[int], object],
-        n_agents: int,
-        *settings: object,
-        center: bool = False,
-        scale: bool = False,
-        missing: Missing = "refuse",
-        **more: object,
-    ) -> Deferred:
-        """A problem whose ranks each load their own agents.
-
-        Parameters
-        ----------
-        loader
-            From an agent's number to its array, or to a tuple of its arrays.
-        center, scale
-            Subtract from each column its mean, and divide it by its standard deviation too, over
-            all agents' samples.
-        missing
-            ``"refuse"``, or ``"mean"`` for the mean of the column over all agents' samples in place
-            of each NaN.
-        settings, more
-            The settings of the class.
-        """
-
-        cls._check_settings("from_loader(loader, n_agents, ...)", "n_agents", settings, more)
-
-        def read(agents: slice, collective: Collective) -> list[View]:
-            with collective.together():
-                data = [loader(agent) for agent in range(agents.start, agents.stop)]
-                views = zip(*data, strict=True) if cls._arrays > 1 else [data]
-                views = [list(view) for view in views]
-            named = zip("AB", views, strict=False)
-            return [(same_names(name, view, agents.start, collective), ()) for name, view in named]
-
-        wanted = Wanted(center, scale, missing)
-        build = cls._builder(read, wanted, settings, {"n_agents": n_agents, **more})
-        compared = cls._given(settings, more, wanted)
-        return Deferred(n_agents, build, private=True, given=compared)
-
-    @classmethod
-    def from_sites(
-        cls,
-        sites: Any,
-        *settings: object,
-        columns: Any = None,
-        center: bool = False,
-        scale: bool = False,
-        missing: Missing = "refuse",
-        **more: object,
-    ) -> Deferred:
-        """A problem of sites that each hold their own samples; a rank opens only those of its own
-        agents.
-
-        Parameters
-        ----------
-        sites
-            A dictionary from the names of the sites to their samples, a list or generator of
-            samples, or their files as one text: ``"north.csv,south.csv"``, a folder or a pattern.
-            Samples are an array, a sparse matrix of SciPy, a frame of pandas or polars, a file, a function without arguments
-            that returns one of these, or, for a problem of several arrays, a tuple of them. None
-            stands for the samples of other ranks.
-        columns
-            A `data.Columns` of the tables, whose columns are matched by name; by default all
-            columns.
-        center, scale, missing
-            As for `from_loader`.
-        settings, more
-            The settings of the class.
-
-        Raises
-        ------
-        ValueError, TypeError
-            On every rank, when the run begins: the samples of a site cannot be used; names site,
-            row and column.
-        """
-        from ..data.sites import Sites, naming, sites_of
-        from ..data.tables import Columns
-
-        if misplaced := sorted({"exclude", "drop_missing", "label"} & more.keys()):
-            listed = ", ".join(f"{name}={more[name]!r}" for name in misplaced)
-            raise TypeError(
-                f"{', '.join(misplaced)}: give columns=Columns({listed}), of decentorth.data"
-            )
-        cls._check_settings("from_sites(sites, ...)", "sites", settings, more)
-        given, names = sites_of(sites)
-        every = [name for name, _ in given]
-
-        def entries(agents: slice) -> list[list[tuple[str, object]]]:
-            own: list[Any] = [None] * len(given)
-            for agent, (_, samples) in enumerate(given[agents], agents.start):
-                own[agent] = samples() if callable(samples) else samples
-            views = [own]
-            if cls._arrays > 1:
-                numbers = range(cls._arrays)
-                views = [[None if one is None else one[k] for one in own] for k in numbers]
-            return [list(zip(every, view, strict=True)) for view in views]
-
-        wanted = Wanted(center, scale, missing)
-        read = columns or Columns()
-        read = read._replace(keep_missing=wanted.fill, keep_sparse=cls._keeps_sparse)
-        found = Sites(entries, read)
-
-        def outline() -> Outline:
-            return Outline(found.counts, found.width, beside=found.beside, stored=found.stored)
-
-        arguments = {"n_agents": len(given), **more}
-        build = cls._builder(found.read, wanted, settings, arguments, lambda: naming(every))
-        compared = cls._given(settings, more, wanted, columns=columns)
-        return Deferred(
-            len(given), build, outline, found.open, sites=names, private=True, given=compared
-        )
-
-    @classmethod
-    def _builder(
-        cls,
-        read: Callable[[slice, Collective], Sequence[View]],
-        wanted: Wanted,
-        settings: Sequence[Any],
-        more: Mapping[str, Any],
-        named: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> Callable[[slice, Collective], object]:
-        """The function that makes a rank's problem of the views that ``read`` gives; errors are
-        ``named``."""
-        make: Callable[..., Any] = cls
-
-        def build(agents: slice, collective: Collective) -> object:
-            views = read(agents, collective)
-            with named():
-                lists, units = _in_units(views, agents.start, collective, wanted)
-            place = {
-                "first_agent": agents.start,
-                **cls._of_all(lists[0], collective, units),
-                **more,
-            }
-            with collective.together(), named():
-                return make(*lists, *settings, **place).with_units(units, views[0][1])
-
-        return build
-
-    @classmethod
-    def _given(
-        cls, settings: Sequence[Any], more: Mapping[str, Any], wanted: Wanted, **data: object
-    ) -> dict[str, object]:
-        """The settings of a problem by name, with the type of the problem and what is done to the
-        data."""
-        names = [*inspect.signature(cls).parameters][cls._arrays :]
-        by_name = dict(zip(names, settings, strict=False))
-        return {"type": cls, **by_name, **more, **wanted._asdict(), **data}
-
-    @classmethod
-    def _check_settings(
-        cls, call: str, last: str, settings: Sequence[object], more: Mapping[str, object]
-    ) -> None:
-        """Raise a TypeError unless the class takes these settings, which follow the argument
-        ``last`` of ``call``."""
-        arrays = [None] * cls._arrays
-        try:
-            inspect.signature(cls).bind(*arrays, *settings, n_agents=1, first_agent=0, **more)
-        except TypeError as error:
-            call = f"{cls.__name__}.{call} takes the settings of {cls.__name__}"
-            _, _, wrong = str(error).rpartition("bind() ")
-            raise TypeError(f"{call} after {last}: {wrong}") from None
-
-    @classmethod
-    def _of_all(
-        cls, data: list[Array], collective: Collective, units: Sequence[Units]
-    ) -> dict[str, object]:
-        """The arguments that need the data of all agents, of which ``data`` are those here, in
-        these ``units``."""
-        return {}
-
-
-def _in_units(
-    views: Sequence[View], first: int, collective: Collective, wanted: Wanted
-) -> tuple[list[list[Any]], tuple[Units, ...]]:
-    """The samples of each view in the units that are wanted, and these; ``first`` is the first
-    agent's number."""
-    if not wanted.any:
-        return [list(view) for view, _ in views], ()
-    found = []
-    for view, names in views:
-        with collective.together():
-            checked = matrices("A", view, first, missing=wanted.fill, sparse=True)
-            width = same_columns("A", checked, first)
-        collective.same("the number of columns", str(width).encode())
-        found.append(in_units(checked, collective, wanted, names))
-    return [scaled for scaled, _ in found], tuple(one for _, units in found for one in units)
 
 
 class SeparateColumns(ABC):

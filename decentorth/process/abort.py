@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from .environment import expected_ranks, rank
-from .withheld import WithheldError
+from .withholding import WithheldError
 
 RANK_TIMEOUT = 300.0
 """The default number of seconds without a sign of life after which a rank counts as lost."""

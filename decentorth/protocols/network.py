@@ -49,6 +49,18 @@ class PushPullSpectrum(NamedTuple):
     """The same for x <- A x - a y."""
 
 
+class JointSpectrum(NamedTuple):
+    """Facts on a network that changes or loses messages, known to every agent in advance
+    (`topologies.JointSpectrum`)."""
+
+    gap: float
+    """The share of a disagreement that a round removes on average."""
+    lambda_min: float
+    """The smallest eigenvalue of a round's matrix."""
+    independent: bool
+    """True if the rounds' matrices are drawn independently."""
+
+
 class Network(Protocol):
     """The agents' network, without ranks, reductions or anything that depends on the placement of
     agents in processes."""
@@ -63,6 +75,16 @@ class Network(Protocol):
     def spectrum(self) -> Spectrum: ...
     @property
     def push_pull_spectrum(self) -> PushPullSpectrum: ...
+    @property
+    def joint_spectrum(self) -> JointSpectrum: ...
+    @property
+    def changes(self) -> bool:
+        """True if the graph, or its weights, change over time."""
+
+    @property
+    def varies(self) -> bool:
+        """True if the graph changes over time, or messages may be lost."""
+
     @property
     def self_weights(self) -> Array:
         """The diagonal entries W_ii, ``(n_local,)``, the weights of the agents' own values."""

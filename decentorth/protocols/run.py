@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from .arrays import Array
-from .network import Collective, Network, Streams
+from .network import Collective, Network, Spectrum, Streams
 from .problems import Problem
 
 SETUP = logging.getLogger("decentorth.setup")
@@ -37,10 +38,9 @@ class Observed(State, Protocol):
     """The entries of states that metrics, agreement, rank losses and unreliable networks read by
     name, ``(n_local, ...)`` each.
 
-    A method's state has the ones that apply; its ``_fields`` are their names.
+    A method's state has the ones that apply.
     """
 
-    _fields: tuple[str, ...]
     tracker: Array
     field: Array
     """The tracked quantities: trackers have the same mean."""
@@ -99,6 +99,27 @@ class Completing(Protocol[_P_contra, S]):
         """The state with its point x."""
 
 
+class Limits(NamedTuple):
+    """The facts of a method by which its steps are judged on a network."""
+
+    gap: float
+    """The share of the slowest disagreement that an exchange removes."""
+    most: float = math.inf
+    """The largest m of steps that are 2^(m/6) times the first."""
+
+
+@runtime_checkable
+class Judged(Protocol):
+    """A method that is exact with a constant step, so that others can judge and change it.
+
+    Its state has ``step_size``. `Declared.scaled` and `Declared.penalty_follows` name what changes
+    with it.
+    """
+
+    def limits(self, spectrum: Spectrum) -> Limits:
+        """The limits of steps on a network with these eigenvalues."""
+
+
 @runtime_checkable
 class Asynchronous(Algorithm[Any, Any], Protocol):
     """A method whose agents have no common iterations; its state holds them as ``agents``."""
@@ -139,8 +160,8 @@ class Declared:
     """True if the method runs on directed networks."""
     on_devices: ClassVar[bool] = False
     """True if its iterations can be made on a device."""
-    every_message: ClassVar[bool] = False
-    """True if it does not tolerate lost or changed messages."""
+    on_changing: ClassVar[bool] = False
+    """True if it finds automatic steps on networks that change over time."""
     by_moments: ClassVar[bool] = False
     """True if several agents only add the sums on which the problem depends
     (`protocols.Moments`)."""
@@ -155,10 +176,13 @@ class Declared:
     message."""
     counts: ClassVar[str] = "iterations"
     """The steps of the method: all agents' common iterations, or "activations" of single agents."""
+    scaled: ClassVar[tuple[str, ...]] = ()
+    """The entries of its state that are multiples of the step."""
     without: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Settings of runs that do not apply, and what to do instead."""
     resumable: ClassVar[tuple[str, ...]] = ()
     """The settings that may change when a run is resumed."""
+    batch_size: Any = None
     safe: Any = False
     eps: float = 0.0
     """The most that safe steps let the feasibility be."""
@@ -194,20 +218,23 @@ class Declared:
         """False if its agents only add up, and never mix with their neighbours."""
         return True
 
-    def resolved(self, network: Any) -> Any:
+    @property
+    def penalty_follows(self) -> bool:
+        """True if its penalties are multiples of 1 / step.
+
+        A method with trackers then has ``field(problem, x, penalty)``, the field that they follow.
+        """
+        return False
+
+    def for_network(self, network: Any) -> Any:
         """Return the method with the settings chosen that depend on the network.
 
         Raises ValueError if it cannot run on this network.
         """
         return self
 
-    def suited(self, problem: Any) -> Any:
+    def for_problem(self, problem: Any) -> Any:
         """Return the method with the settings chosen that depend on the problem."""
-        return self
-
-    def running(self) -> Any:
-        """The method that is run: this one, or a wrapper that changes its steps (safe or growing
-        steps)."""
         return self
 
     @staticmethod
@@ -240,11 +267,13 @@ class _Other(Declared):
     requires: tuple[type, ...] = ()
     requires_set: tuple[type, ...] = ()
     mixes: bool = True
+    penalty_follows: bool = False
 
     def __init__(self, method: object) -> None:
-        for name in ("requires", "requires_set", "mixes", *Declared.__annotations__):
+        properties = ("requires", "requires_set", "mixes", "penalty_follows")
+        for name in (*properties, *Declared.__annotations__):
             setattr(self, name, getattr(method, name, getattr(_Other, name)))
-        for name in ("resolved", "suited", "running"):
+        for name in ("for_network", "for_problem"):
             setattr(self, name, getattr(method, name, lambda *given: method))
 
 

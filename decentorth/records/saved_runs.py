@@ -7,19 +7,18 @@ import contextlib
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from topologies.flags import InputError
-from topologies.matrix_files import npy_array, npz_array, require_real
+from topologies.line.flags import InputError
+from topologies.line.matrix_files import npy_array, npz_array, require_real
 
 from ..protocols import Array
-from ..running.checkpoint import limited
-from ..running.checkpoint.files import Json
+from ..running.checkpoint.checkpoint_files import Json, limited
 from ..running.history import COUNTS, Column
-from .files import FINAL, HISTORY, SUMMARY
+from .run_files import FINAL, HISTORY, SUMMARY
 
 log = logging.getLogger(__name__)
 _HISTORY, _SUMMARY = 1 << 30, 1 << 26
@@ -121,13 +120,16 @@ def read_start(place: str | os.PathLike[str]) -> Array:
             point = npy_array(path)
         require_real(point.dtype, str(path))
     except FileNotFoundError:
-        why = f"{path} does not exist; has the run ended?"
-        raise InputError(f"cannot start from {place}: {why}") from None
+        raise InputError(
+            f"cannot start from {place}: {path} does not exist; has the run ended?"
+        ) from None
     except OSError as error:
         raise InputError(f"cannot start from {place}: {error.strerror}") from None
     except (ValueError, TypeError) as error:
-        why = f"{error}; give a run's folder or a .npy file of real numbers"
-        raise InputError(f"cannot start from {place}: {why}") from None
+        raise InputError(
+            f"cannot start from {place}: {error}; give a run's folder or a .npy file of real "
+            "numbers"
+        ) from None
     with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused later
         start: Array = np.ascontiguousarray(point, dtype=np.float64)
     return start
@@ -147,6 +149,15 @@ def final_points(folder: str | os.PathLike[str]) -> Column:
     if points.ndim < 2 or not points.size:
         raise ValueError(f"{path}:x must hold a point for each agent, but has shape {points.shape}")
     return points
+
+
+def mean_rows(folder: str | os.PathLike[str], names: Sequence[str]) -> Array:
+    """The means over the agents of variables at the end of the run in ``folder``, one below the
+    other."""
+    path = Path(folder) / FINAL
+    with _refusing(path):
+        means = [np.asarray(npz_array(path, name), dtype=np.float64).mean(axis=0) for name in names]
+        return np.concatenate(means)
 
 
 @contextlib.contextmanager

@@ -121,7 +121,7 @@ def _still(parts: Parts, state: Observed, history: History) -> str | None:
 
 def _reach(parts: Parts, state: Observed, first: Row) -> float:
     """The length of a step along the gradient at the start; infinity where it is not known."""
-    if "step_size" not in state._fields:
+    if not hasattr(state, "step_size"):
         return math.inf
     return parts.collective.max(float(state.step_size.max())) * first.values.get(
         "gradient_norm", math.inf

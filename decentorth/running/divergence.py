@@ -182,7 +182,7 @@ def _below(parts: Parts, step: object, state: Observed, beside: str) -> str:
     """The advice for a step size that was chosen automatically."""
     most = math.inf
     than = ""
-    if "step_size" in state._fields:
+    if hasattr(state, "step_size"):
         most = parts.collective.max(float(state.step_size.max()))
     if 0.0 < most < math.inf:
         than = f" than {step}, as {most / 5.0:.2g}"

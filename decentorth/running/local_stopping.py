@@ -43,7 +43,7 @@ from ..numerics.ordered_sums import norms
 from ..protocols import Agreed, Array, Declared, Observed, Problem, Quantity, Stop
 from ..stopping import LocalMaximum, Rule, rules_of
 from .checkpoint import Snapshot
-from .checkpoint.files import Json
+from .checkpoint.checkpoint_files import Json
 from .metrics import nonsmooth, projected, projects, splits_features
 
 
@@ -148,7 +148,7 @@ class Agreement:
         self.next = due
         if "movement" in self.quantities:
             if due == k + 1:
-                step = state.step_size.copy() if "step_size" in state._fields else 1.0
+                step = state.step_size.copy() if hasattr(state, "step_size") else 1.0
                 self._before = state.x.copy(), step
             self.next = max(k + 1, due - 1)
         return None
@@ -191,7 +191,7 @@ class Agreement:
 
     def _feasibility(self, state: Observed) -> Array:
         known = [state.x]
-        if "product_tracker" in state._fields:
+        if hasattr(state, "product_tracker"):
             known.append(state.product_tracker)
         found = np.empty(len(state.x))
         for block, part in self._problem.blocks():

@@ -9,13 +9,15 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from ..protocols import Observed, Row, Stop
+from ..stopping import Rule
 from . import advice
-from .checkpoint import CheckpointWriter, Resumed, Snapshot
+from .checkpoint import CheckpointWriter, PendingSignals, Resumed, Snapshot
 from .history import History
 from .local_stopping import Agreement
 from .options import Options
@@ -60,7 +62,7 @@ def run(
         clock = Clock(parts.network, before.seconds)
         states = parts.steps(before.state)
         state = next(states)
-        watch = Watch(parts, options, clock, state, write, before, rewind)
+        watch = _watch(parts, options, clock, state, write, before, rewind)
         for signals in watch.signals:
             stack.enter_context(signals)
         stop = watch.recording.judge(watch.snapshot(state))
@@ -93,54 +95,34 @@ def _step(states: Iterator[Observed], state: Observed, watch: Watch) -> Observed
     return state
 
 
+@dataclass(kw_only=True)
 class Watch:
-    """The watchers of a run that begins at ``state``, in the order in which they look."""
+    """The watchers of a run."""
 
-    def __init__(
-        self,
-        parts: Parts,
-        options: Options,
-        clock: Clock,
-        state: Observed,
-        write: Write | None,
-        before: Resumed,
-        rewind: Rewind | None,
-    ) -> None:
-        self._network = parts.network
-        self._clock = clock
-        k = state.k
-        collective = parts.collective
-        history = before.history
-        self.agreement = Agreement.of(options.rule, parts.problem, parts.algorithm, parts.network)
-        if self.agreement is not None:
-            self.agreement.restore(before.agreement)
-            self.agreement.look(self.snapshot(state))
-        clock.count("compute")
-        if rewind is not None:
-            rewind.seconds = clock.seconds
-        self.limits = TimeLimits(options.rule, collective, clock, k)
-        asking = [one for one in (self.limits, self.agreement) if one is not None]
-        small = parts.problem.n_agents * parts.start.nbytes <= _REMEMBERED
-        keeps = parts.repeats and (write is not None or small)
-        self.recording = Recording(
-            parts, options, clock, history, state, asking, self.agreement, keeps
-        )
-        self._writer, self._interrupts = None, None
-        if write is not None:
-            self._writer = write(history, k)
-            parts.written_by(self._writer, state)
-        elif options.interruptible and (parts.repeats or collective.size == 1):
-            self._interrupts = Interrupts(collective, k, self.recording)
-        self.signals = [one.signals for one in (self._writer, self._interrupts) if one is not None]
+    network: Any
+    clock: Clock
+    rewind: Rewind | None
+    agreement: Agreement | None
+    limits: TimeLimits
+    recording: Recording
+    interrupts: Interrupts | None
+    writer: CheckpointWriter | None
+
+    def __post_init__(self) -> None:
         every: list[tuple[Watcher | None, str]] = [
-            (rewind, "compute"),
+            (self.rewind, "compute"),
             (self.agreement, "compute"),
             (self.limits, "metrics"),
             (self.recording, "metrics"),
-            (self._interrupts, "metrics"),
-            (self._writer, "checkpoints"),
+            (self.interrupts, "metrics"),
+            (self.writer, "checkpoints"),
         ]
         self._watchers = [(watcher, spent) for watcher, spent in every if watcher is not None]
+
+    @property
+    def signals(self) -> list[PendingSignals]:
+        """The signals that wait for the loop."""
+        return [one.signals for one in (self.writer, self.interrupts) if one is not None]
 
     @property
     def next(self) -> float:
@@ -149,30 +131,91 @@ class Watch:
 
     def snapshot(self, state: Observed) -> Snapshot:
         """The run as it is now."""
-        network = self._network
-        agreed = self.agreement and self.agreement.saved()
-        counts = (network.rounds, network.messages, network.bytes)
-        return Snapshot(state, counts, network.in_flight(), self._clock.seconds(), agreed or {})
+        return _snapshot(state, self.network, self.clock, self.agreement)
 
     def look(self, state: Observed) -> Stop | None:
         """The first reason to stop among the watchers that are due at this iteration."""
         for watcher, spent in self._watchers:
             if watcher.next <= state.k:
                 stop = watcher.look(self.snapshot(state))
-                self._clock.count(spent)
+                self.clock.count(spent)
                 if stop is not None:
                     return stop
         return None
 
     def end(self, state: Observed) -> str:
         """Write the last checkpoint; the reason why that failed, else empty."""
-        if self._interrupts is not None:
-            self._interrupts.signals.take()  # the run has ended by itself, and keeps its result
-        if self._writer is None:
+        if self.interrupts is not None:
+            self.interrupts.signals.take()  # the run has ended by itself, and keeps its result
+        if self.writer is None:
             return ""
-        failed = self._writer.end(self.snapshot(state), self.recording.good)
-        self._clock.count("checkpoints")
+        failed = self.writer.end(self.snapshot(state), self.recording.good)
+        self.clock.count("checkpoints")
         return failed
+
+
+def _snapshot(state: Observed, network: Any, clock: Clock, agreement: Agreement | None) -> Snapshot:
+    """A run as it is now."""
+    agreed = {} if agreement is None else agreement.saved()
+    counts = (network.rounds, network.messages, network.bytes)
+    return Snapshot(state, counts, network.in_flight(), clock.seconds(), agreed)
+
+
+def _agreement(
+    parts: Parts, rule: Rule | None, clock: Clock, state: Observed, before: Resumed
+) -> Agreement | None:
+    """The agents' own decision about the end, where the rule asks for one."""
+    agreement = Agreement.of(rule, parts.problem, parts.algorithm, parts.network)
+    if agreement is not None:
+        agreement.restore(before.agreement)
+        agreement.look(_snapshot(state, parts.network, clock, agreement))
+    return agreement
+
+
+def _watch(
+    parts: Parts,
+    options: Options,
+    clock: Clock,
+    state: Observed,
+    write: Write | None,
+    before: Resumed,
+    rewind: Rewind | None,
+) -> Watch:
+    """The watchers of a run that begins at ``state``."""
+    collective = parts.collective
+    agreement = _agreement(parts, options.rule, clock, state, before)
+    clock.count("compute")
+    if rewind is not None:
+        rewind.seconds = clock.seconds
+    limits = TimeLimits(options.rule, collective, clock, state.k)
+    small = parts.problem.n_agents * parts.start.nbytes <= _REMEMBERED
+    recording = Recording(
+        parts,
+        options,
+        clock=clock,
+        history=before.history,
+        state=state,
+        agreement=agreement,
+        limits=limits,
+        keeps=parts.repeats and (write is not None or small),
+    )
+    writer = None
+    interrupts = None
+    if write is not None:
+        writer = write(before.history, state.k)
+        parts.written_by(writer, state)
+    elif options.interruptible and (parts.repeats or collective.size == 1):
+        interrupts = Interrupts(collective, state.k, recording)
+    return Watch(
+        network=parts.network,
+        clock=clock,
+        rewind=rewind,
+        agreement=agreement,
+        limits=limits,
+        recording=recording,
+        interrupts=interrupts,
+        writer=writer,
+    )
 
 
 _REMEMBERED = 1 << 26

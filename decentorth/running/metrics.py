@@ -208,8 +208,7 @@ class StandardMetrics:
                 f"the standard metrics need a constraint set with Riemannian; {constraint!r} has "
                 "none"
             )
-        has = set(state._fields)
-        possible = [measure for measure in MEASURES if has.issuperset(measure.entries)]
+        possible = [one for one in MEASURES if all(hasattr(state, name) for name in one.entries)]
         self._measures = [one for one in possible if one.applies is None or one.applies(problem)]
         self._own: tuple[str, ...] = ()
         if isinstance(problem, protocols.Evaluated):

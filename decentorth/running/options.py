@@ -63,7 +63,11 @@ class Place(Drawn):
         Generated and bundled data always have it.
     secure
         Add by masked sums, in which no agent sees another's terms, for methods by exact sums
-        (``docs/secure_sums.md``). Needs ``cryptography``; at most 64 agents.
+        (``docs/secure_sums.md``). Needs ``cryptography``; at most 64 agents. Sites that join a run
+        always do, unless ``clear_sums`` is given.
+    clear_sums
+        Sites that join a run (``docs/sites.md``): add without masks, and permit methods that send
+        points.
     device
         Where iterations are computed: "cuda" or "cuda:1" (a GPU, by PyTorch) or "torch:cpu", with
         ":float32" appended for single precision. By default NumPy (``docs/devices.md``).
@@ -73,11 +77,17 @@ class Place(Drawn):
     on_rank_loss: Literal["abort", "shrink", "restart"] = "abort"
     answer: bool = False
     secure: bool = False
+    clear_sums: bool = False
     device: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.secure and self.clear_sums:
+            raise ValueError("secure and clear_sums contradict each other: leave one of them out")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits(Settings):
+class RunLimits(Settings):
     """The settings of every run about its length, in Python and on the command line.
 
     Parameters
@@ -100,7 +110,7 @@ class Limits(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Limits):
+class Options(RunLimits):
     """How a run is recorded, and when it ends.
 
     Parameters

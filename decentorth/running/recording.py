@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -57,10 +57,11 @@ class Recording:
         self,
         parts: Parts,
         options: Options,
+        *,
         clock: Clock,
         history: History,
         state: Observed,
-        asking: Sequence[Asking],
+        limits: Asking,
         agreement: Agreement | None,
         keeps: bool,
     ) -> None:
@@ -71,7 +72,9 @@ class Recording:
         self._history = history
         self._agreement = agreement
         self._keeps = keeps
-        self._asking = (self, *asking)
+        self._asking: list[Asking] = [self, limits]
+        if agreement is not None:
+            self._asking.append(agreement)
         own = getattr(parts.problem, "metrics", None) or StandardMetrics(
             parts.problem, state, parts.counted is not None
         )
@@ -88,17 +91,21 @@ class Recording:
                 one.follow(self)
         if history.rows:
             self._continue(history.rows, state.k)
-        # a generator that named the state would keep its arrays
-        first = max(state.k, self.recorded + 1)
-        apart = 1
-        if parts.counted is not None:
-            apart = _SHARE * SUMS_OF_A_ROW * parts.network.rounds_of_sum
-        targets = schedule(options.iterations, options.rows, options.record_every, apart)
-        self._targets = (k for k in targets if k >= first)
+        self._targets = self._scheduled(max(state.k, self.recorded + 1))
         self._target: float = next(self._targets, math.inf)
         self.ending: Callable[[Observed], Stop | None] = _never
         if isinstance(parts.algorithm, Ending):
             self.ending = partial(parts.algorithm.ending, parts.problem)
+
+    def _scheduled(self, first: int) -> Iterator[int]:
+        """The iterations of the rows from ``first`` on; rows that take messages are so far apart
+        that these are few."""
+        options = self._options
+        apart = 1
+        if self._parts.counted is not None:
+            apart = _SHARE * SUMS_OF_A_ROW * self._parts.network.rounds_of_sum
+        targets = schedule(options.iterations, options.rows, options.record_every, apart)
+        return (k for k in targets if k >= first)
 
     def _continue(self, rows: Sequence[Row], k: int) -> None:
         """Continue from these rows; a ValueError for rows of other metrics."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..numerics.ordered_sums import norms
 from ..protocols import Array, ConstraintSet, Two
-from .fields import safe_step
+from .landing_fields import safe_step
 
 POINTS = (
     *("project", "tangent", "retract", "product", "solve", "relative_gradient", "landing"),

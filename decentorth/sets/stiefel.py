@@ -15,7 +15,7 @@ import numpy as np
 from ..numerics.ordered_sums import norms, subtract_scaled
 from ..protocols import Array, Index, Polar, Retraction, Two
 from ..settings import check
-from .fields import ClosedMultiplier
+from .landing_fields import ClosedMultiplier
 from .retractions import factor, gap, gram, in_blocks, matrix_sign, named, plus, qr, sym
 
 LONG = 0.5

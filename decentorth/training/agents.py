@@ -37,8 +37,8 @@ class Agent:
 
     def shortest(self, length: int) -> int:
         raise ValueError(
-            "agents in one process share a loop: write for batches in zip(*loaders), which ends "
-            "with the shortest loader"
+            "agents in one process share a loop: write for batches in zip(*loaders, strict=True), "
+            "with loaders of equal length"
         )
 
 

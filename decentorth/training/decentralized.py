@@ -49,12 +49,12 @@ class Tracking(Optimizer):
         lr: float,
         *,
         orthonormal: Orthonormal,
-        penalty: float | None,
-        tolerance: float,
-        graph: Any,
-        order: Order,
-        messages: torch.dtype | None,
-        group: ProcessGroup | Agent | None,
+        penalty: float | None = None,
+        tolerance: float = TOLERANCE,
+        graph: Any = "ring",
+        order: Order = "adapt-then-combine",
+        messages: torch.dtype | None = None,
+        group: ProcessGroup | Agent | None = None,
     ) -> None:
         super().__init__(params, lr, orthonormal, penalty, tolerance)
         if order not in ORDERS:
@@ -90,10 +90,13 @@ class Tracking(Optimizer):
         """
         if not hasattr(loader, "__len__"):
             raise TypeError(
-                "a loader without a length cannot be compared: take itertools.islice(loader, steps) with the same "
-                "number of steps on every process"
+                "a loader without a length cannot be compared: take "
+                "itertools.islice(loader, steps) with the same number of steps on every process"
             )
-        return itertools.islice(loader, self._links.shortest(len(loader)))
+        steps = self._links.shortest(len(loader))
+        if steps == len(loader):  # to its end, where a sampler may draw once more
+            return iter(loader)
+        return itertools.islice(loader, steps)
 
     @torch.no_grad()
     def consolidate(self, buffers: Iterable[Tensor] = ()) -> None:
@@ -219,8 +222,6 @@ class GradientTracking(Tracking):
             params,
             lr,
             orthonormal=False,
-            penalty=None,
-            tolerance=TOLERANCE,
             graph=graph,
             order=order,
             messages=messages,
@@ -266,31 +267,6 @@ class DRFGT(Tracking):
         There is no process group, processes have different models or graphs, or the order is not
         stable with these weights.
     """
-
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float,
-        *,
-        orthonormal: Orthonormal,
-        penalty: float | None = None,
-        tolerance: float = TOLERANCE,
-        graph: Any = "ring",
-        order: Order = "adapt-then-combine",
-        messages: torch.dtype | None = None,
-        group: ProcessGroup | Agent | None = None,
-    ) -> None:
-        super().__init__(
-            params,
-            lr,
-            orthonormal=orthonormal,
-            penalty=penalty,
-            tolerance=tolerance,
-            graph=graph,
-            order=order,
-            messages=messages,
-            group=group,
-        )
 
 
 def mixing(graph: Any, n: int) -> Any:

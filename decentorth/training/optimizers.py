@@ -53,8 +53,8 @@ class Weight:
         return self.back(self.set.landing(self.tall(self.parameter), self.tall(g), share))
 
     def projected(self) -> Tensor:
-        """The nearest orthonormal weight."""
-        return self.back(self.set.project(self.tall(self.parameter)))
+        """The nearest orthonormal weight; of a near one by products alone, as a series."""
+        return self.back(self.set.project(self.tall(self.parameter), "polar"))
 
     def feasibility(self) -> Tensor:
         """The infeasibility ||x^T x - I||_F."""

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from decentorth.records.figures import look
-from decentorth.records.paper import STYLE
+from decentorth.figures.canvas import look
+from decentorth.figures.paper import STYLE
 
 plt.style.use(STYLE)
 results = Path("results", "001", "signed.csv").read_text(encoding="utf-8").splitlines()

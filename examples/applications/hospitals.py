@@ -55,10 +55,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 import decentorth as do
 import topologies as tp
 from decentorth.authoring import average
-from decentorth.families.generalized.problems.covariances import (
-    canonical_correlations,
-)
 from decentorth.network import Network
+from decentorth.problems import canonical_correlations
 
 # Every 20 iterations the agents find, by max-consensus, if every quantity of
 # every agent is at most 1e-8.
@@ -270,11 +268,64 @@ def local_components(X, k):
     return singular[:k, None] * vt[:k]
 
 
+def power_iterations(sites, rank, answer):
+    """Power iterations with a server: their result, and the number of rounds
+    until it is right.
+    """
+    x = top(np.eye(len(answer)), rank)
+    rounds = 0
+    while angle(x, answer) > 1e-8 and rounds < 1000:
+        x = np.linalg.qr(sum(X.T @ (X @ x) for X in sites)).Q
+        rounds = rounds + 1
+    return x, rounds
+
+
+def one_round(sites, k, rank):
+    """The components of the stack of ``k`` directions from each site."""
+    stack = np.concatenate([local_components(X, k) for X in sites])
+    return local_components(stack, rank).T
+
+
+def component_rivals(sites, W, rank, answer, before):
+    """The rows of the table below that of the agents."""
+    d = sites[0].shape[1]
+    mean, sent = mean_covariance(sites, W)
+    total = sum(X.T @ X for X in sites)
+    power, rounds = power_iterations(sites, rank, answer)
+    rows = [
+        (
+            "agents average covariances",
+            angle(top(mean, rank), answer),
+            before + sent,
+        ),
+        (
+            "a server adds covariances",
+            angle(top(total, rank), answer),
+            server(sites, d * (d + 1) // 2, rank),
+        ),
+        (
+            "a server, power iterations",
+            angle(power, answer),
+            server(sites, (2 * rounds - 1) * rank * d, rank),
+        ),
+    ]
+    for k in (rank, 2 * rank, 4 * rank):
+        error = angle(one_round(sites, k, rank), answer)
+        sent = server(sites, k * d, rank)
+        rows.append((f"one round, {k} from each site", error, sent))
+    alike = sum(X.T @ X / len(X) for X in sites)
+    alone = [angle(local_components(X, rank).T, answer) for X in sites]
+    return [
+        *rows,
+        ("every site counts alike", angle(top(alike, rank), answer), None),
+        ("alone, median site", np.median(alone), 0),
+    ]
+
+
 def components(sites, weights, W, rank, before):
     """Principal components: the rows of the table, the agents' curve, and what
     neighbours know; ``before`` as in `together`.
     """
-    d = sites[0].shape[1]
     answer = top(sum(X.T @ X for X in sites), rank)
     # with these factors every record counts the same, although no hospital
     # knows the number of all records
@@ -287,60 +338,8 @@ def components(sites, weights, W, rank, before):
         weights="agents",
     )
     first, curve = together(problem, do.DeEPCA(), W, [answer], before)
-    mean, sent = mean_covariance(sites, W)
-    rows = [
-        first,
-        (
-            "agents average covariances",
-            angle(top(mean, rank), answer),
-            before + sent,
-        ),
-        (
-            "a server adds covariances",
-            angle(top(sum(X.T @ X for X in sites), rank), answer),
-            server(sites, d * (d + 1) // 2, rank),
-        ),
-    ]
-    x = top(np.eye(d), rank)
-    rounds = 0
-    while angle(x, answer) > 1e-8 and rounds < 1000:
-        x = np.linalg.qr(sum(X.T @ (X @ x) for X in sites)).Q
-        rounds = rounds + 1
-    rows.append(
-        (
-            "a server, power iterations",
-            angle(x, answer),
-            server(sites, (2 * rounds - 1) * rank * d, rank),
-        )
-    )
-    for k in (rank, 2 * rank, 4 * rank):
-        merged = local_components(
-            np.concatenate([local_components(X, k) for X in sites]), rank
-        ).T
-        rows.append(
-            (
-                f"one round, {k} from each site",
-                angle(merged, answer),
-                server(sites, k * d, rank),
-            )
-        )
-    rows.append(
-        (
-            "every site counts alike",
-            angle(top(sum(X.T @ X / len(X) for X in sites), rank), answer),
-            None,
-        )
-    )
-    rows.append(
-        (
-            "alone, median site",
-            np.median(
-                [angle(local_components(X, rank).T, answer) for X in sites]
-            ),
-            0,
-        )
-    )
-    return rows, curve, known(problem, sites, W)
+    rows = component_rivals(sites, W, rank, answer, before)
+    return [first, *rows], curve, known(problem, sites, W)
 
 
 def known(problem, sites, W, iterations=(1, 2, 5, 10, 20)):
@@ -408,6 +407,20 @@ def from_covariance(C, width, rank):
     return np.concatenate((found.x[:, :rank], found.y[:, :rank]))
 
 
+def merged_directions(sites, own, rank):
+    """The leading directions of the stack of each site's own ones, a site's
+    with the weight of its records.
+    """
+    merged = []
+    for view in (0, 1):
+        stack = [
+            np.sqrt(len(X)) * orth(pair[view])
+            for X, pair in zip(sites, own, strict=True)
+        ]
+        merged.append(np.linalg.svd(np.hstack(stack))[0][:, :rank])
+    return np.concatenate(merged)
+
+
 def correlations(sites, width, W, rank, before):
     """Canonical correlations: the rows of the table and the agents' curve; the
     first view has ``width`` columns.
@@ -418,36 +431,29 @@ def correlations(sites, width, W, rank, before):
             f"the first view must have between 1 and {d - 1} of the {d} "
             f"columns, got {width}"
         )
-    views = [
-        (np.ascontiguousarray(X[:, :width]), np.ascontiguousarray(X[:, width:]))
-        for X in sites
-    ]
+    left = [np.ascontiguousarray(X[:, :width]) for X in sites]
+    right = [np.ascontiguousarray(X[:, width:]) for X in sites]
     *answers, found = directions(
-        *(np.concatenate(view) for view in zip(*views, strict=True)), rank
+        np.concatenate(left), np.concatenate(right), rank
     )
     print("  pooled correlations:", *(f"{value:.3f}" for value in found))
-    worst = WorstAngle(*answers)
-    problem = do.problems.CCA(
-        *map(list, zip(*views, strict=True)), rank
-    )  # every record counts the same
+    problem = do.problems.CCA(left, right, rank)  # every record counts the same
     first, curve = together(problem, do.CDADT(), W, answers, before)
+    rows = correlation_rivals(
+        sites, left, right, W, rank, WorstAngle(*answers), before
+    )
+    return [first, *rows], curve
+
+
+def correlation_rivals(sites, left, right, W, rank, worst, before):
+    """The rows of the table below that of the agents."""
+    d = sites[0].shape[1]
+    width = left[0].shape[1]
     mean, sent = mean_covariance(sites, W)
     total = sum(X.T @ X for X in sites)
-    own = [directions(a, b, rank)[:2] for a, b in views]
-    stacks = [
-        np.hstack(
-            [
-                np.sqrt(len(X)) * orth(pair[view])
-                for X, pair in zip(sites, own, strict=True)
-            ]
-        )
-        for view in (0, 1)
-    ]
-    merged = np.concatenate(
-        [np.linalg.svd(stack)[0][:, :rank] for stack in stacks]
-    )
-    rows = [
-        first,
+    own = [directions(a, b, rank)[:2] for a, b in zip(left, right, strict=True)]
+    alone = [worst.of(np.concatenate(pair)) for pair in own]
+    return [
         (
             "agents average covariances",
             worst.of(from_covariance(mean, width, rank)),
@@ -460,16 +466,11 @@ def correlations(sites, width, W, rank, before):
         ),
         (
             f"one round, {rank} from each site",
-            worst.of(merged),
+            worst.of(merged_directions(sites, own, rank)),
             server(sites, rank * d, rank),
         ),
-        (
-            "alone, median site",
-            np.median([worst.of(np.concatenate(pair)) for pair in own]),
-            0,
-        ),
+        ("alone, median site", np.median(alone), 0),
     ]
-    return rows, curve
 
 
 # %%
@@ -532,7 +533,8 @@ def drawn(found):
     return figure
 
 
-def main(arguments=None):
+def command_line():
+    """The command line."""
     parser = argparse.ArgumentParser(
         description="Components and correlations of records that stay at their "
         "sites."
@@ -568,7 +570,11 @@ def main(arguments=None):
         "--write",
         help="a folder for a file of each site's records; nothing is analysed",
     )
-    given = parser.parse_args(arguments)
+    return parser
+
+
+def check(parser, given):
+    """Refuse flags that do not go together."""
     if given.rank is not None and given.rank < 1:
         parser.error(f"--rank must be at least 1, got {given.rank}")
     if given.data is not None and (given.site_column is None) == (
@@ -584,33 +590,34 @@ def main(arguments=None):
         parser.error(
             "--site-column, --sites and --first-view go with --data FILE"
         )
+
+
+def analyses(given):
+    """The arguments of `analysed` for each analysis, by its name."""
+    centre = given.center_sites
+    if given.data is None:
+        cancer = load_breast_cancer()
+        diabetes = load_diabetes(scaled=False)
+        patients = divided(cancer.data, -cancer.target, 0)
+        others = divided(diabetes.data, diabetes.target, 1)
+        return {
+            "breast cancer, components": (patients, given.rank or 3, centre),
+            "diabetes, correlations": (others, given.rank or 2, centre, 4),
+        }
+    sites = loaded(given.data, given.site_column, given.sites)
+    tasks = {"components": (sites, given.rank or 3, centre)}
+    if given.first_view is not None:
+        width = given.first_view
+        tasks["correlations"] = (sites, given.rank or 2, centre, width)
+    return tasks
+
+
+def main(arguments=None):
+    parser = command_line()
+    given = parser.parse_args(arguments)
+    check(parser, given)
     try:
-        if given.data is None:
-            cancer = load_breast_cancer()
-            diabetes = load_diabetes(scaled=False)
-            tasks = {
-                "breast cancer, components": (
-                    divided(cancer.data, -cancer.target, 0),
-                    given.rank or 3,
-                    given.center_sites,
-                ),
-                "diabetes, correlations": (
-                    divided(diabetes.data, diabetes.target, 1),
-                    given.rank or 2,
-                    given.center_sites,
-                    4,
-                ),
-            }
-        else:
-            sites = loaded(given.data, given.site_column, given.sites)
-            tasks = {"components": (sites, given.rank or 3, given.center_sites)}
-            if given.first_view is not None:
-                tasks["correlations"] = (
-                    sites,
-                    given.rank or 2,
-                    given.center_sites,
-                    given.first_view,
-                )
+        tasks = analyses(given)
         if given.write:
             for name, (sites, *_) in tasks.items():
                 written(given.write, name, sites)

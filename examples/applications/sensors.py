@@ -51,10 +51,8 @@ from scipy.linalg import eigh, orth, subspace_angles
 import decentorth as do
 import topologies as tp
 from decentorth.authoring import average
-from decentorth.families.generalized.problems.covariances import (
-    canonical_correlations,
-)
 from decentorth.network import Network, UnreliableNetwork
+from decentorth.problems import canonical_correlations
 
 # The stations find, by max-consensus, if every quantity of every station is at
 # most 1e-8.
@@ -118,6 +116,14 @@ def covariances(recordings):
 def loaded_diagonal(C):
     """The covariance of one station with `LOADING`."""
     return C + LOADING * np.trace(C) / len(C) * np.eye(len(C))
+
+
+def symmetric(numbers, d):
+    """The symmetric matrix with these numbers on and above its diagonal."""
+    rows, columns = np.triu_indices(d)
+    C = np.zeros((d, d))
+    C[rows, columns] = C[columns, rows] = numbers
+    return C
 
 
 # %%
@@ -241,9 +247,8 @@ def spatial_filter(noise, signals, rank):
     rows, columns = np.triu_indices(len(A))
 
     def centre(means):
-        both = np.zeros((2, *A.shape))
-        both[:, rows, columns] = both[:, columns, rows] = means.reshape(2, -1)
-        return best(*both)
+        signal, noise = np.split(means, 2)
+        return best(symmetric(signal, len(A)), symmetric(noise, len(A)))
 
     answer = best(A, B)
     return Task(
@@ -256,6 +261,28 @@ def spatial_filter(noise, signals, rank):
         np.hstack([C[:, rows, columns] for C in (As, Bs)]),
         centre,
     )
+
+
+def correlation_total(C, width):
+    """The function of points that is the sum of the correlations of the spaces
+    that they span.
+    """
+    roots = [
+        np.linalg.cholesky(block).T
+        for block in (C[:width, :width], C[width:, width:])
+    ]
+    whitened = np.linalg.solve(
+        roots[0].T, np.linalg.solve(roots[1].T, C[width:, :width]).T
+    )
+
+    def total(z):
+        x, y = (
+            orth(factor @ part)
+            for factor, part in zip(roots, np.split(z, [width]), strict=True)
+        )
+        return np.linalg.svd(x.T @ whitened @ y, compute_uv=False).sum()
+
+    return total
 
 
 def group_correlations(signals, width, rank):
@@ -275,43 +302,22 @@ def group_correlations(signals, width, rank):
         )
         return np.concatenate((found.x[:, :rank], found.y[:, :rank]))
 
-    def total(z):
-        x, y = (
-            orth(factor @ part)
-            for factor, part in zip(roots, np.split(z, [width]), strict=True)
-        )
-        return np.linalg.svd(x.T @ whitened @ y, compute_uv=False).sum()
-
     Cs = covariances(signals)
     C = Cs.mean(axis=0)
-    roots = [
-        np.linalg.cholesky(block).T
-        for block in (C[:width, :width], C[width:, width:])
-    ]
-    whitened = np.linalg.solve(
-        roots[0].T, np.linalg.solve(roots[1].T, C[width:, :width]).T
-    )
+    total = correlation_total(C, width)
     rows, columns = np.triu_indices(d)
-
-    def centre(means):
-        mean = np.zeros((d, d))
-        mean[rows, columns] = mean[columns, rows] = means
-        return best(mean)
-
     answer = best(C)
-    groups = [
-        [np.ascontiguousarray(X[:, part]) for X in signals]
-        for part in (slice(width), slice(width, d))
-    ]
+    first = [np.ascontiguousarray(X[:, :width]) for X in signals]
+    second = [np.ascontiguousarray(X[:, width:]) for X in signals]
     return Task(
-        do.problems.CCA(*groups, rank),
+        do.problems.CCA(first, second, rank),
         answer,
         (width,),
         lambda x: total(answer) - total(x),
         "corr. lost",
         [best(loaded_diagonal(own)) for own in Cs],
         Cs[:, rows, columns],
-        centre,
+        lambda means: best(symmetric(means, d)),
     )
 
 
@@ -359,6 +365,54 @@ def averaged_with_losses(W, values):
     return values, network
 
 
+def run_of(task, W, method, channel):
+    """A run of the stations: a row of the table without its label, and the
+    curve of angles over rounds.
+    """
+    result = do.solve(
+        task.problem,
+        method,
+        W,
+        iterations=20_000 if channel is None or channel.repair else 3000,
+        channel=channel,
+        stopping=STOPPING,
+        rows=100,
+        metrics=[WorstAngle(task)],
+        comm="serial",
+    )
+    end = f"{result.row.iteration} iterations"
+    if not result.converged:
+        end += ", not converged"
+    lost = np.nan
+    if np.isfinite(result.x).all():
+        lost = max(map(task.lost, result.x))
+    angles = result.history["angle"]
+    row = lost, angles[-1], result.row.bytes, end
+    return row, (result.history["rounds"], angles)
+
+
+def rivals(task, W):
+    """The rows of the table below those of the runs."""
+    rows = []
+    for label, averaging in (
+        ("covariances averaged", averaged),
+        ("covariances averaged, 10 % lost", averaged_with_losses),
+    ):
+        means, network = averaging(W, task.own)
+        point = task.centre(means[0])
+        end = f"{network.rounds} rounds"
+        rows.append(
+            (label, task.lost(point), task.angle(point), network.bytes, end)
+        )
+    merged = task.averaged_filters()
+    sent = 16 * len(task.local) * task.answer.size  # to a server and back
+    label = "average of own answers, server"
+    rows.append((label, task.lost(merged), task.angle(merged), sent, ""))
+    lost = np.median([task.lost(x) for x in task.local])
+    angle = np.median([task.angle(x) for x in task.local])
+    return [*rows, ("alone, median station", lost, angle, 0, "")]
+
+
 def analysed(name, task, W, runs):
     """Print the table of one task; returns its rows, and the curves of the
     runs.
@@ -366,59 +420,9 @@ def analysed(name, task, W, runs):
     rows = []
     curves = {}
     for label, (method, channel) in runs.items():
-        result = do.solve(
-            task.problem,
-            method,
-            W,
-            iterations=20_000 if channel is None or channel.repair else 3000,
-            channel=channel,
-            stopping=STOPPING,
-            rows=100,
-            metrics=[WorstAngle(task)],
-            comm="serial",
-        )
-        end = f"{result.row.iteration} iterations"
-        if not result.converged:
-            end += ", not converged"
-        lost = (
-            max(map(task.lost, result.x))
-            if np.isfinite(result.x).all()
-            else np.nan
-        )
-        rows.append(
-            (label, lost, result.history["angle"][-1], result.row.bytes, end)
-        )
-        curves[label] = result.history["rounds"], result.history["angle"]
-    for label, averaging in (
-        ("covariances averaged", averaged),
-        ("covariances averaged, 10 % lost", averaged_with_losses),
-    ):
-        means, network = averaging(W, task.own)
-        point = task.centre(means[0])
-        rows.append(
-            (
-                label,
-                task.lost(point),
-                task.angle(point),
-                network.bytes,
-                f"{network.rounds} rounds",
-            )
-        )
-    merged = task.averaged_filters()
-    sent = 16 * len(task.local) * task.answer.size  # to a server and back
-    rows.append(
-        (
-            "average of own answers, server",
-            task.lost(merged),
-            task.angle(merged),
-            sent,
-            "",
-        )
-    )
-    alone = [
-        np.median([of(x) for x in task.local]) for of in (task.lost, task.angle)
-    ]
-    rows.append(("alone, median station", *alone, 0, ""))
+        row, curves[label] = run_of(task, W, method, channel)
+        rows.append((label, *row))
+    rows += rivals(task, W)
     print(f"{name}\n  {'':34}{task.unit:>12}{'angle':>10}{'MB':>8}")
     for label, lost, angle, sent, end in rows:
         numbers = f"{abs(round(lost, 4)):12.4f}{angle:10.1e}{sent / 1e6:8.2f}"
@@ -455,7 +459,8 @@ def drawn(found):
     return figure
 
 
-def main(arguments=None):
+def command_line():
+    """The command line."""
     parser = argparse.ArgumentParser(
         description="A spatial filter and correlations of sensors over lossy "
         "links."
@@ -491,6 +496,25 @@ def main(arguments=None):
         help="number of sensors in the first group",
     )
     parser.add_argument("--figure", help="a file for the figure")
+    return parser
+
+
+def recordings(given):
+    """Noise and signals of each station, from the files or generated."""
+    if given.data is None:
+        return generated(given.stations)
+    noise = loaded(given.noise, given.stations)
+    signals = loaded(given.data, given.stations)
+    if noise[0].shape[1] != signals[0].shape[1]:
+        raise ValueError(
+            f"{given.noise} and {given.data} must have a column for "
+            f"each sensor, the same in both"
+        )
+    return noise, signals
+
+
+def main(arguments=None):
+    parser = command_line()
     given = parser.parse_args(arguments)
     if given.rank < 1:
         parser.error(f"--rank must be at least 1, got {given.rank}")
@@ -500,26 +524,14 @@ def main(arguments=None):
             "without"
         )
     try:
-        if given.data is None:
-            noise, signals = generated(given.stations)
-        else:
-            noise, signals = (
-                loaded(path, given.stations)
-                for path in (given.noise, given.data)
-            )
-            if noise[0].shape[1] != signals[0].shape[1]:
-                raise ValueError(
-                    f"{given.noise} and {given.data} must have a column for "
-                    f"each sensor, the same in both"
-                )
+        noise, signals = recordings(given)
         W = tp.metropolis_weights(
             tp.random_geometric(given.stations, radius=given.radius, seed=3)
         )
+        width = given.first_group
         tasks = {
             "spatial filter": spatial_filter(noise, signals, given.rank),
-            "correlations": group_correlations(
-                signals, given.first_group, given.rank
-            ),
+            "correlations": group_correlations(signals, width, given.rank),
         }
         found = {
             name: analysed(name, task, W, RUNS) for name, task in tasks.items()

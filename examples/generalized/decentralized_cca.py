@@ -15,6 +15,8 @@ nothing, their diagonals (columns are scaled here, so that is the same), their
 products with a few random columns, or all of them, which then everybody sees.
 Draws the gap to the pooled canonical correlations against rounds of messages,
 those before the start included, and prints when each variant is within 1e-6.
+
+Explained in ``docs/generalized.md``.
 """
 
 import os

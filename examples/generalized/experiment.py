@@ -10,7 +10,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import fields, replace
 from functools import cache, lru_cache
@@ -19,12 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decentorth import RGD
-from decentorth.api import set_up
-from decentorth.numerics.devices import opened
+import decentorth as do
+from decentorth import figures
+from decentorth.authoring import on_host
 from decentorth.problems import GEVPSettings
-from decentorth.records import publication
-from decentorth.running.history import schedule
 
 TUNING_SEED = 1000
 """No figure shows it."""
@@ -44,48 +42,71 @@ class Task(NamedTuple):
     """The seconds after which it ends."""
 
 
+def task_of(given: argparse.Namespace, method: Any, seed: int) -> Task:
+    """The run of a method that a command line asks for."""
+    return Task(
+        given.settings,
+        method,
+        seed,
+        given.iterations,
+        given.device,
+        given.limit,
+    )
+
+
 @lru_cache(maxsize=2)
-def solved(settings: GEVPSettings, seed: int, device: str | None) -> Any:
-    """The problem with its answer, made once for all methods; its copy on a
-    device too.
-    """
-    problem: Any = set_up(
-        settings.problem(1, seed), RGD(step_size=1.0), seed=seed, comm="serial"
+def solved(settings: GEVPSettings, seed: int) -> Any:
+    """The problem with its answer, made once for all methods."""
+    problem: Any = do.solve(
+        settings.problem(1, seed),
+        do.RGD(step_size=1.0),
+        iterations=0,
+        seed=seed,
+        comm="serial",
     ).problem
     start = problem.start(seed)
     problem.prepare = lambda collective: None
     problem.start = lambda seed: start
-    if device is not None:
-        placed = problem.on(opened(device).put)
-        problem.on = lambda put: placed
     return problem
 
 
-def set_up_on(task: Task) -> tuple[Any, Any]:
-    """The run of a task, and its problem where the iterations are made: on the
-    device, warmed up, if there is one.
-    """
-    prepared: Any = set_up(
-        solved(task.settings, task.seed, task.device),
-        task.method,
-        seed=task.seed,
-        comm="serial",
-        device=task.device,
-    )
-    if task.device is None:
-        return prepared, prepared.problem
+def states_of(task: Task) -> Iterator[Any]:
+    """The states of a task's run, on its device, which is warmed up."""
+
+    def begun() -> Iterator[Any]:
+        return do.iterate(
+            solved(task.settings, task.seed),
+            task.method,
+            seed=task.seed,
+            comm="serial",
+            device=task.device,
+        )
+
     kind = (
         type(task.method),
         getattr(task.method, "direction", ""),
         getattr(task.method, "metric", ""),
         task.settings,
     )
-    if kind not in _WARM:
+    if task.device is not None and kind not in _WARM:
         _WARM.add(kind)
         with np.errstate(over="ignore", invalid="ignore"):
-            for state in islice(prepared.states(), 4):
+            for state in islice(begun(), 4):
                 clock(state, task.device)
-    return prepared, prepared.placed
+    return begun()
+
+
+def marks(last: int, number: int) -> list[int]:
+    """Iterations from 0 to the last, about so many and log-spaced."""
+    between = np.arange(1, last + 1)
+    points = number - 2
+    if last > points:
+        between = np.array([])
+    while len(between) < min(number - 2, last):
+        # small integers coincide, so more points are needed
+        between = np.unique(np.geomspace(1, last, points).round().astype(int))
+        points += 1
+    return [0, *between.tolist()]
 
 
 _WARM: set[Any] = set()
@@ -111,43 +132,35 @@ def run(task: Task) -> dict[str, Any]:
     ``feasibility`` ||x^T B x - I||_F, and ``seconds`` are those of `clock` from
     the first state on, of the method alone.
     """
-    prepared, problem = set_up_on(task)
+    problem = solved(task.settings, task.seed)
     least = problem.optimal_value
     constraint = problem.constraint
+    states = states_of(task)
+    state = next(states)
+    penalty = getattr(state, "penalty", np.zeros(1))
+    found: dict[str, Any] = {
+        "step_size": float(state.step_size[0]),
+        "penalty": float(penalty[0]),
+    }
     rows = []
     spent = 0.0
-    states = prepared.states()
     with np.errstate(over="ignore", invalid="ignore"):
-        for k in schedule(task.iterations, 40, None):
+        for k in marks(task.iterations, 40):
             begun = clock(None, task.device)
-            state = next(state for state in states if state.k == k)
+            while state.k < k:
+                state = next(states)
             if k > 0:
                 spent += clock(state, task.device) - begun
-            else:
-                steps = {
-                    "step_size": float(state.step_size[0]),
-                    "penalty": float(getattr(state, "penalty", np.zeros(1))[0]),
-                }
-            point, _ = constraint.retract_with(
-                state.x, constraint.product(state.x), "cholesky-qr"
-            )
+            x = on_host(state.x)
+            product = constraint.product(x)
+            point, _ = constraint.retract_with(x, product, "cholesky-qr")
             gap = (float(problem.value(point)[0]) - least) / abs(least)
-            rows.append(
-                (k, spent, gap, float(constraint.feasibility(state.x)[0]))
-            )
-            if not np.isfinite(rows[-1][3]) or spent > task.limit:
+            feasibility = float(constraint.feasibility(x)[0])
+            rows.append((k, spent, gap, feasibility))
+            if not np.isfinite(feasibility) or spent > task.limit:
                 break
-    columns = np.array(rows).T
-    return (
-        dict(
-            zip(
-                ("iteration", "seconds", "gap", "feasibility"),
-                columns,
-                strict=True,
-            )
-        )
-        | steps
-    )
+    names = ("iteration", "seconds", "gap", "feasibility")
+    return found | dict(zip(names, np.array(rows).T, strict=True))
 
 
 @cache
@@ -180,6 +193,10 @@ def last(history: dict[str, Any], name: str = "gap") -> float:
     return end if np.isfinite(end) else np.inf
 
 
+Grid = dict[tuple[float, float], Any]
+"""A method with each pair of multiples of its step and its penalty."""
+
+
 def tuned(
     given: argparse.Namespace, methods: dict[str, Any], factors: Sequence[float]
 ) -> dict[str, Any]:
@@ -189,70 +206,77 @@ def tuned(
     Prints them, and warns where the best step is the smallest or the largest
     tried.
     """
-    settings = given.settings
-    iterations = given.iterations
-    jobs = given.jobs
-    own = parallel(
-        run,
-        [Task(settings, method, TUNING_SEED, 0) for method in methods.values()],
-        jobs,
-    )
-    starts = {
-        name: history["step_size"]
-        for name, history in zip(methods, own, strict=True)
+    starts = first_steps(given, list(methods.values()))
+    steps = [own["step_size"] for own in starts]
+    grids = {
+        name: grid_of(given, method, step, factors)
+        for (name, method), step in zip(methods.items(), steps, strict=True)
     }
-    found: dict[str, dict[tuple[float, float], Any]] = {
-        name: {} for name in methods
-    }
-    for name, method in methods.items():
-        stepped = {
-            factor: replace(method, step_size=factor * starts[name])
-            for factor in factors
-        }
-        own = parallel(
-            run,
-            [Task(settings, one, TUNING_SEED, 0) for one in stepped.values()],
-            jobs,
-        )
-        for (factor, one), history in zip(stepped.items(), own, strict=True):
-            found[name][factor, 1.0] = one
-            if "penalty" in {field.name for field in fields(method)}:
-                for multiple in (0.3, 3.0):
-                    found[name][factor, multiple] = replace(
-                        one, penalty=multiple * history["penalty"]
-                    )
     tasks = [
-        Task(settings, one, TUNING_SEED, iterations, given.device, given.limit)
-        for grid in found.values()
-        for one in grid.values()
+        task_of(given, method, TUNING_SEED)
+        for grid in grids.values()
+        for method in grid.values()
     ]
-    gaps = iter(map(last, parallel(run, tasks, jobs)))
+    gaps = iter(map(last, parallel(run, tasks, given.jobs)))
     chosen = {}
-    for name, grid in found.items():
+    for (name, grid), step in zip(grids.items(), steps, strict=True):
         ends = {pair: next(gaps) for pair in grid}
-        factor, multiple = best = min(ends, key=lambda pair: ends[pair])
-        step = factor * starts[name]
-        failed = [
-            f"{one:g}"
-            for one in factors
-            if all(
-                np.isinf(end) for pair, end in ends.items() if pair[0] == one
-            )
-        ]
-        print(
-            f"{name}: step {step:.3g}, {factor:g} times the automatic one, "
-            f"penalty {multiple:g} times",
-            end="",
-        )
-        print(
-            f"; diverged at {', '.join(failed)} times the step"
-            if failed
-            else ""
-        )
-        if factor in (min(factors), max(factors)):
-            print(f"{name}: this step is at an end of the grid")
+        best = min(ends, key=lambda pair: ends[pair])
+        report(name, step, best, ends, factors)
         chosen[name] = grid[best]
     return chosen
+
+
+def first_steps(given: argparse.Namespace, methods: list[Any]) -> list[Any]:
+    """What methods begin with: runs of no iterations."""
+    tasks = [Task(given.settings, one, TUNING_SEED, 0) for one in methods]
+    return parallel(run, tasks, given.jobs)
+
+
+def grid_of(
+    given: argparse.Namespace,
+    method: Any,
+    start: float,
+    factors: Sequence[float],
+) -> Grid:
+    """A method with multiples of its first step, and of the penalties that it
+    then has.
+    """
+    stepped = [replace(method, step_size=factor * start) for factor in factors]
+    begun = first_steps(given, stepped)
+    has_penalty = "penalty" in {field.name for field in fields(method)}
+    grid = {}
+    for factor, one, own in zip(factors, stepped, begun, strict=True):
+        grid[factor, 1.0] = one
+        for multiple in (0.3, 3.0) if has_penalty else ():
+            penalty = multiple * own["penalty"]
+            grid[factor, multiple] = replace(one, penalty=penalty)
+    return grid
+
+
+def report(
+    name: str,
+    start: float,
+    best: tuple[float, float],
+    ends: dict[tuple[float, float], float],
+    factors: Sequence[float],
+) -> None:
+    """Print the best pair of multiples, and the steps that all diverged."""
+    factor, multiple = best
+    failed = []
+    for one in factors:
+        own = [end for pair, end in ends.items() if pair[0] == one]
+        if np.isinf(own).all():
+            failed.append(f"{one:g}")
+    line = (
+        f"{name}: step {factor * start:.3g}, {factor:g} times the automatic "
+        f"one, penalty {multiple:g} times"
+    )
+    if failed:
+        line += f"; diverged at {', '.join(failed)} times the step"
+    print(line)
+    if factor in (min(factors), max(factors)):
+        print(f"{name}: this step is at an end of the grid")
 
 
 def band(
@@ -283,9 +307,8 @@ def band(
             )
             for one in histories
         ]
-    publication.band(
-        axes, grid, np.exp(logs), place, label, linewidth=1.2, **looks
-    )
+    values = np.exp(logs)
+    figures.band(axes, grid, values, place, label, linewidth=1.2, **looks)
 
 
 def where(device: str | None) -> str:
@@ -335,6 +358,7 @@ def arguments(
     )
     given = parser.parse_args()
     if given.published:
-        given.dimension, given.rank = 1000, 500
+        given.dimension = 1000
+        given.rank = 500
     given.settings = GEVPSettings(dimension=given.dimension, rank=given.rank)
     return given

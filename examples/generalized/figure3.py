@@ -24,6 +24,8 @@ the images are scikit-learn's digits, enlarged to 28 x 28 pixels and deformed
 Prints the share of the best sum of correlations after one pass, and after the
 seconds that each RGD takes for its pass. Seconds are of the processor, one
 thread. Medians and ranges over the seeds.
+
+All numbers: ``docs/papers/003.md``.
 """
 
 import os
@@ -37,12 +39,19 @@ import numpy as np
 from wide_views import images
 
 import decentorth as do
-from decentorth.api import set_up
 from decentorth.data import resolve
-from decentorth.records.figures import logarithmic, panels, style
-from decentorth.records.publication import band, legend_below, publish
+from decentorth.figures import (
+    band,
+    legend_below,
+    logarithmic,
+    panels,
+    publish,
+    style,
+)
 
-BATCH, STEP, PENALTY = 512, 0.1, 1.0
+BATCH = 512
+STEP = 0.1
+PENALTY = 1.0
 COMMON = {"step_size": STEP, "batch_size": BATCH}
 METHODS = {
     "landing, online": do.GeneralizedLanding(
@@ -91,7 +100,7 @@ def curve(problem, method, seed, iterations):
     the correlations, distance from the set.
     """
     best = problem.optimum.correlations[: problem.shape[1]].sum()
-    states = set_up(problem, method, comm="serial", seed=seed).states()
+    states = do.iterate(problem, method, comm="serial", seed=seed)
     spent = 0.0
     rows = []
     with np.errstate(all="ignore"):
@@ -182,8 +191,8 @@ def draw(axes, p, found):
         axis.axvline(1, color="0.4", linestyle=":", linewidth=0.8)
 
 
-@style()
-def main():
+def arguments():
+    """The command line."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -198,7 +207,12 @@ def main():
     )
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--seeds", type=int, default=10)
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+@style()
+def main():
+    given = arguments()
     left, right = halves(given.data, given.images)
     print(
         f"{given.data or 'made images'}: {len(left)} x ({left.shape[1]} + "

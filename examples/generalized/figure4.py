@@ -21,6 +21,8 @@ Prints Amari distances after one pass and in the end, and after the seconds that
 RGD takes for a pass. Seconds are of the processor, one thread; medians and
 ranges over the seeds. The table has scikit-learn's FastICA on the same data,
 and the estimator here.
+
+All numbers: ``docs/papers/003.md``.
 """
 
 import os
@@ -34,13 +36,22 @@ import numpy as np
 from sklearn.decomposition import FastICA
 
 import decentorth as do
-from decentorth.api import set_up
 from decentorth.estimators import ICA
+from decentorth.figures import (
+    band,
+    legend_below,
+    logarithmic,
+    panels,
+    publish,
+    style,
+    whole_decades,
+)
 from decentorth.problems import amari_distance
-from decentorth.records.figures import logarithmic, panels, style, whole_decades
-from decentorth.records.publication import band, legend_below, publish
 
-BATCH, STEP, PENALTY, PASSES = 512, 0.1, 1.0, 3
+BATCH = 512
+STEP = 0.1
+PENALTY = 1.0
+PASSES = 3
 METHODS = {
     "landing, online": do.GeneralizedLanding(
         step_size=STEP,
@@ -71,7 +82,7 @@ def curve(problem, method, seed):
     """Columns of a run: passes, processor seconds of the method, Amari
     distance, distance from the set.
     """
-    states = set_up(problem, method, comm="serial", seed=seed).states()
+    states = do.iterate(problem, method, comm="serial", seed=seed)
     spent = 0.0
     rows = []
     per_pass = -(-len(problem.samples) // BATCH)
@@ -97,8 +108,53 @@ def written(values):
     return f"{np.median(values):.4f} ({min(values):.4f} to {max(values):.4f})"
 
 
-@style()
-def main():
+def report(name, runs, one, limit):
+    """Print what a method has after a pass, after the seconds of RGD's pass and
+    in the end.
+    """
+    after = [
+        run[2][max(np.searchsorted(run[1], limit, side="right") - 1, 0)]
+        for run in runs
+    ]
+    spent = 1e3 * np.median([run[1][one] for run in runs])
+    ends = written([run[2][-1] for run in runs])
+    distances = [run[3][one] for run in runs]
+    print(
+        f"{name}: Amari distance after a pass "
+        f"{written([run[2][one] for run in runs])}, {spent:.0f} ms"
+    )
+    print(
+        f"    after the {1e3 * limit:.0f} ms of RGD {written(after)}; "
+        f"after {PASSES} passes {ends}"
+    )
+    print(f"    distance from the set after a pass {np.median(distances):.1e}")
+
+
+def draw(axes, place, name, runs):
+    """A method's curves in the three panels."""
+    passes = runs[0][0]
+    seconds = np.median([run[1] for run in runs], axis=0)
+    errors = np.array([run[2] for run in runs])
+    infeasible = np.array([run[3] for run in runs])
+    band(axes[0], passes, errors, place, name, linewidth=1.2)
+    band(axes[1], seconds, errors, place, name, linewidth=1.2)
+    band(axes[2], passes, infeasible, place, name, linewidth=1.2)
+
+
+def report_estimators(problems):
+    """Print what FastICA and the estimator here reach on the same samples."""
+    for name, fit in ESTIMATORS.items():
+        errors = []
+        begun = time.process_time()
+        for seed, problem in enumerate(problems):
+            unmixing = fit(problem.samples, seed).components_
+            errors.append(amari_distance(unmixing @ problem.mixing))
+        spent = 1e3 * (time.process_time() - begun) / len(problems)
+        print(f"{name}: {written(errors)}, {spent:.0f} ms")
+
+
+def arguments():
+    """The command line."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -106,7 +162,12 @@ def main():
     parser.add_argument("figure", nargs="?", default="figure4.png")
     parser.add_argument("--samples", type=int, default=100_000)
     parser.add_argument("--seeds", type=int, default=10)
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+@style()
+def main():
+    given = arguments()
     settings = do.problems.ICASettings(samples=given.samples, whiten=False)
     problems = [
         do.solve(settings.problem(1, seed), do.RGD(), iterations=0).problem
@@ -127,49 +188,9 @@ def main():
     )
     figure, (row,) = panels(1, 3, (7.16, 2.9))
     for place, (name, runs) in enumerate(found.items()):
-        after = [
-            run[2][max(np.searchsorted(run[1], limit, side="right") - 1, 0)]
-            for run in runs
-        ]
-        spent = 1e3 * np.median([run[1][one] for run in runs])
-        print(
-            f"{name}: Amari distance after a pass "
-            f"{written([run[2][one] for run in runs])}, {spent:.0f} ms"
-        )
-        ends = written([run[2][-1] for run in runs])
-        print(
-            f"    after the {1e3 * limit:.0f} ms of RGD {written(after)}; "
-            f"after {PASSES} passes {ends}"
-        )
-        distances = [run[3][one] for run in runs]
-        print(
-            f"    distance from the set after a pass {np.median(distances):.1e}"
-        )
-        errors, infeasible = (
-            np.array([run[column] for run in runs]) for column in (2, 3)
-        )
-        passes = runs[0][0]
-        seconds = np.median([run[1] for run in runs], axis=0)
-        for axis, across, values in zip(
-            row,
-            (passes, seconds, passes),
-            (errors, errors, infeasible),
-            strict=True,
-        ):
-            band(axis, across, values, place, name, linewidth=1.2)
-    for name, fit in ESTIMATORS.items():
-        errors = []
-        begun = time.process_time()
-        for seed, problem in enumerate(problems):
-            errors.append(
-                amari_distance(
-                    fit(problem.samples, seed).components_ @ problem.mixing
-                )
-            )
-        print(
-            f"{name}: {written(errors)}, "
-            f"{1e3 * (time.process_time() - begun) / given.seeds:.0f} ms"
-        )
+        report(name, runs, one, limit)
+        draw(row, place, name, runs)
+    report_estimators(problems)
     logarithmic(row[0], "passes over the samples", "Amari distance")
     logarithmic(row[1], "seconds of the processor", "Amari distance")
     logarithmic(row[2], "passes over the samples", r"$\|x^\top B x - I\|_F$")

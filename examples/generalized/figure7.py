@@ -17,6 +17,8 @@ n / 10. Every time includes the product B x, or the solve with B (factored
 beforehand), that it needs, and none the gradient. Medians and ranges over
 repeats, processor seconds, one thread; with a device those of the clock. The
 paper's are of a GPU.
+
+All numbers: ``docs/papers/003.md``.
 """
 
 from __future__ import annotations
@@ -31,10 +33,16 @@ import time
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from decentorth.numerics.devices import opened
+from decentorth.authoring import open_device
+from decentorth.figures import (
+    band,
+    legend_below,
+    logarithmic,
+    panels,
+    publish,
+    style,
+)
 from decentorth.problems import pencil
-from decentorth.records.figures import logarithmic, panels, style
-from decentorth.records.publication import band, legend_below, publish
 from decentorth.sets import GeneralizedStiefel
 
 DIRECTIONS = {
@@ -87,7 +95,7 @@ def measured(n, p, repeats, device):
     g = -(A @ x)
     v = -0.01 * manifold.tangent(x, g)
     if device is not None:
-        put = opened(device).put
+        put = open_device(device).put
         manifold = manifold.on(put)
         x = put(x)
         g = put(g)
@@ -100,6 +108,33 @@ def measured(n, p, repeats, device):
         name: times(lambda work=work: work(manifold, x, v), repeats, device)
         for name, work in RETRACTIONS.items()
     }
+
+
+def draw(axes, share, sizes, found):
+    """The times of directions on the left, of retractions on the right."""
+    sides = {"directions": list(DIRECTIONS), "retractions": list(RETRACTIONS)}
+    ticks = [sizes[0], sizes[len(sizes) // 2], sizes[-1]]
+    place = 0
+    for panel, (title, names) in zip(axes, sides.items(), strict=True):
+        across = "n" if share > 1 else ""
+        logarithmic(panel, across, "milliseconds" * (title == "directions"))
+        for name in names:
+            spent = np.array([one[name] for one in found]).T
+            band(panel, sizes, spent, place, name)
+            place += 1
+        panel.set_xticks(ticks, [str(size) for size in ticks])
+        panel.minorticks_off()
+        panel.set_title(
+            f"{title}, p = n" + (f" / {share}" if share > 1 else "")
+        )
+
+
+def report(n, p, found):
+    """Print the median times of one size."""
+    times = ", ".join(
+        f"{name} {np.median(spent):.2f} ms" for name, spent in found.items()
+    )
+    print(f"n = {n}, p = {p}: {times}", flush=True)
 
 
 @style()
@@ -120,7 +155,6 @@ def main() -> None:
     sizes = sorted(
         {max(10, round(largest / 2.0**k)) for k in np.arange(0, 4, 0.5)}
     )
-    names = {"directions": list(DIRECTIONS), "retractions": list(RETRACTIONS)}
     figure, grid = panels(2, 2, (7.16, 5.4), sharey=True, sharex=True)
     with threadpool_limits(1):
         for share, axes in ((1, grid[0]), (10, grid[1])):
@@ -128,35 +162,10 @@ def main() -> None:
                 measured(n, n // share, given.repeats, given.device)
                 for n in sizes
             ]
-            for panel, (title, shown) in zip(axes, names.items(), strict=True):
-                logarithmic(
-                    panel,
-                    "n" * (share > 1),
-                    "milliseconds" * (title == "directions"),
-                )
-                for place, name in enumerate(
-                    shown, start=len(DIRECTIONS) * (title == "retractions")
-                ):
-                    band(
-                        panel,
-                        sizes,
-                        np.array([one[name] for one in found]).T,
-                        place,
-                        name,
-                    )
-                ticks = [sizes[0], sizes[len(sizes) // 2], sizes[-1]]
-                panel.set_xticks(ticks, [str(size) for size in ticks])
-                panel.minorticks_off()
-                panel.set_title(
-                    f"{title}, p = n" + (f" / {share}" if share > 1 else "")
-                )
+            draw(axes, share, sizes, found)
             for n, one in zip(sizes, found, strict=True):
                 if n in (500, 1000, largest):
-                    told = ", ".join(
-                        f"{name} {np.median(spent):.2f} ms"
-                        for name, spent in one.items()
-                    )
-                    print(f"n = {n}, p = {n // share}: {told}", flush=True)
+                    report(n, n // share, one)
     legend_below(figure, grid[0], 3)
     where = (
         f"on {given.device}, seconds of the clock"

@@ -20,26 +20,29 @@ seeds, and whether any seed diverged; right, as in Figure 8, the gap along the
 way, a curve for each pair of the paper's multiples; below, as in Figure 10, the
 distance of landing from the set. Landing takes its steps as they are given
 (``safe=False``), as the paper's do.
+
+All numbers: ``docs/papers/003.md``.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from experiment import TUNING_SEED, Task, arguments, band, last, parallel, run
 from matplotlib.colors import LogNorm
 
 from decentorth import PLAM, GeneralizedLanding
-from decentorth.records.figures import (
+from decentorth.figures import (
     COLOURS,
     DASHES,
     logarithmic,
     panels,
+    publish,
     style,
 )
-from decentorth.records.publication import publish
 
 METHODS = {r"landing, $\Psi_B$": GeneralizedLanding(safe=False), "PLAM": PLAM()}
 LETTERS = {r"landing, $\Psi_B$": r"$\omega$", "PLAM": r"$\beta$"}
@@ -91,15 +94,107 @@ def perturbed(method, factors):
     )
 
 
-@style()
-def main() -> None:
-    given = arguments(str(__doc__), "figure8.png", 300, dimension=100, rank=50)
+class Table(NamedTuple):
+    """What a method reaches with each pair of `WIDE`, penalties by rows."""
+
+    gaps: np.ndarray
+    """The median over seeds of the gap in the end."""
+    failed: np.ndarray
+    """The number of seeds that diverged."""
+
+    @property
+    def trusted(self) -> np.ndarray:
+        """The gaps, infinite where a seed diverged."""
+        whole = np.isfinite(self.gaps) & (self.failed == 0)
+        return np.where(whole, self.gaps, np.inf)
+
+
+def table_of(found):
+    """The table of a method's runs by pairs."""
+    gaps = np.empty((len(WIDE), len(WIDE)))
+    failed = np.empty(gaps.shape, dtype=int)
+    for i, penalty in enumerate(WIDE):
+        for j, step in enumerate(WIDE):
+            ends = [last(one) for one in found[step, penalty]]
+            gaps[i, j] = np.median(ends)
+            failed[i, j] = np.isinf(ends).sum()
+    return Table(gaps, failed)
+
+
+def report(name, table):
+    """Print how many pairs diverge, and the best pair."""
+    best = table.trusted
+    b, a = np.unravel_index(best.argmin(), best.shape)
+    print(
+        f"{name}: {np.count_nonzero(table.failed)} of {best.size} pairs "
+        f"diverged on some seed"
+    )
+    print(
+        f"{name}: gap {table.gaps[b, a]:.1e} at {WIDE[a]:g} times the base "
+        f"step and {WIDE[b]:g} times the penalty is the best"
+    )
+
+
+def draw_row(axes, name, table, found, given):
+    """The table of a method on the left, its curves on the right."""
+    left, right = axes
+    heat(left, table.gaps, table.failed, given.seeds)
+    left.set_title(f"{name}: gap after {given.iterations} iterations")
+    left.set_xlabel(r"$\eta$ / base", fontsize=8)
+    left.set_ylabel(f"{LETTERS[name]} / base", fontsize=8)
+    colorbar = left.figure.colorbar(left.images[0], ax=left)
+    colorbar.ax.tick_params(labelsize=7)
+    for pair in product(NEAR, NEAR):
+        looks = {
+            "color": COLOURS[NEAR.index(pair[0])],
+            "linestyle": DASHES[NEAR.index(pair[1])],
+        }
+        band(right, found[pair], "iteration", "gap", 0, "_", **looks)
+    logarithmic(right, "iteration", "relative gap")
+    right.set_ylim(table.gaps[np.isfinite(table.gaps)].min() / 3, 2.0)
+    right.set_title(f"{name}: the paper's multiples")
+
+
+def draw_legend(axes):
+    """The colours of steps and the dashes of penalties."""
+    for factor, colour in zip(NEAR, COLOURS, strict=False):
+        axes.plot([], [], color=colour, label=rf"$\eta$ x {factor:g}")
+    for factor, dashes in zip(NEAR, DASHES, strict=False):
+        label = rf"penalty x {factor:g}"
+        axes.plot([], [], color="0.5", linestyle=dashes, label=label)
+    axes.legend(ncols=2, loc="lower left")
+
+
+def draw_feasibility(figure, found):
+    """As in Figure 10: the distance of landing from the set, a panel for each
+    step.
+    """
+    shown = [factor for factor in WIDE if factor != 1.0]
+    axes = figure.subplots(1, len(shown), sharey=True, sharex=True)
+    for panel, step in zip(axes, shown, strict=True):
+        for place, penalty in enumerate(shown):
+            runs = found[step, penalty]
+            label = rf"$\omega$ x {penalty:g}"
+            band(panel, runs, "iteration", "feasibility", place, label)
+        logarithmic(
+            panel,
+            "iteration",
+            r"landing: $\|x^\top B x - I\|_F$" if step == shown[0] else "",
+        )
+        panel.set_title(rf"$\eta$ x {step:g}")
+        panel.set_ylim(1e-5, 1e2)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=len(shown),
+    )
+
+
+def runs_of(given):
+    """For each method the runs of all seeds, by pairs of multiples."""
     pairs = list(dict.fromkeys([*product(WIDE, WIDE), *product(NEAR, NEAR)]))
     bases = {name: base(given, method) for name, method in METHODS.items()}
-    keys = [
-        (name, pair, seed)
-        for seed, name, pair in product(range(given.seeds), METHODS, pairs)
-    ]
+    keys = list(product(METHODS, pairs))
     tasks = [
         Task(
             given.settings,
@@ -108,123 +203,37 @@ def main() -> None:
             given.iterations,
             given.device,
         )
-        for name, pair, seed in keys
+        for seed in range(given.seeds)
+        for name, pair in keys
     ]
-    found = dict(
-        zip(keys, parallel(run, tasks, given.jobs, len(pairs)), strict=True)
-    )
+    runs = parallel(run, tasks, given.jobs, len(pairs))
+    found = {name: {} for name in METHODS}
+    for number, (name, pair) in enumerate(keys):
+        found[name][pair] = runs[number :: len(keys)]
+    return found
 
+
+@style()
+def main() -> None:
+    given = arguments(str(__doc__), "figure8.png", 300, dimension=100, rank=50)
+    found = runs_of(given)
     figure, ((spare,),) = panels(1, 1, (7.16, 7.4))
     spare.remove()
     upper, lower = figure.subfigures(2, 1, height_ratios=(2.2, 1))
     grid = upper.subplots(2, 2, width_ratios=(1, 1.5))
-    bests = {}
-    tables = {}
-    for name, (left, right) in zip(METHODS, grid, strict=True):
-        gaps = np.array(
-            [
-                [
-                    np.median(
-                        [
-                            last(found[name, (a, b), s])
-                            for s in range(given.seeds)
-                        ]
-                    )
-                    for a in WIDE
-                ]
-                for b in WIDE
-            ]
-        )
-        failed = np.array(
-            [
-                [
-                    sum(
-                        np.isinf(last(found[name, (a, b), s]))
-                        for s in range(given.seeds)
-                    )
-                    for a in WIDE
-                ]
-                for b in WIDE
-            ]
-        )
-        heat(left, gaps, failed, given.seeds)
-        left.set_title(f"{name}: gap after {given.iterations} iterations")
-        left.set_xlabel(r"$\eta$ / base", fontsize=8)
-        left.set_ylabel(f"{LETTERS[name]} / base", fontsize=8)
-        colorbar = upper.colorbar(left.images[0], ax=left)
-        colorbar.ax.tick_params(labelsize=7)
-        for pair in product(NEAR, NEAR):
-            runs = [found[name, pair, seed] for seed in range(given.seeds)]
-            looks = {
-                "color": COLOURS[NEAR.index(pair[0])],
-                "linestyle": DASHES[NEAR.index(pair[1])],
-            }
-            band(right, runs, "iteration", "gap", 0, "_", **looks)
-        logarithmic(right, "iteration", "relative gap")
-        right.set_ylim(gaps[np.isfinite(gaps)].min() / 3, 2.0)
-        right.set_title(f"{name}: the paper's multiples")
-        told = np.isfinite(gaps) & (failed == 0)
-        b, a = np.unravel_index(
-            np.where(told, gaps, np.inf).argmin(), gaps.shape
-        )
-        bests[name], tables[name] = gaps[b, a], np.where(told, gaps, np.inf)
-        print(
-            f"{name}: {np.count_nonzero(failed)} of {gaps.size} pairs diverged "
-            f"on some seed"
-        )
-        print(
-            f"{name}: gap {gaps[b, a]:.1e} at {WIDE[a]:g} times the base step "
-            f"and {WIDE[b]:g} times the penalty is the best"
-        )
-    goal = 10 * max(bests.values())
+    tables = {name: table_of(runs) for name, runs in found.items()}
+    for (name, table), axes in zip(tables.items(), grid, strict=True):
+        draw_row(axes, name, table, found[name], given)
+        report(name, table)
+    goal = 10 * max(table.trusted.min() for table in tables.values())
     for name, table in tables.items():
+        reached = np.count_nonzero(table.trusted <= goal)
         print(
-            f"{name}: {np.count_nonzero(table <= goal)} of {table.size} pairs "
-            f"reach a gap of {goal:.1e}"
+            f"{name}: {reached} of {table.gaps.size} pairs reach a gap of "
+            f"{goal:.1e}"
         )
-    for place, factor in enumerate(NEAR):
-        grid[0, 1].plot(
-            [], [], color=COLOURS[place], label=rf"$\eta$ x {factor:g}"
-        )
-    for place, factor in enumerate(NEAR):
-        grid[0, 1].plot(
-            [],
-            [],
-            color="0.5",
-            linestyle=DASHES[place],
-            label=rf"penalty x {factor:g}",
-        )
-    grid[0, 1].legend(ncols=2, loc="lower left")
-
-    landing = next(iter(METHODS))
-    shown = [factor for factor in WIDE if factor != 1.0]
-    bottom = lower.subplots(1, len(shown), sharey=True, sharex=True)
-    for panel, step in zip(bottom, shown, strict=True):
-        for place, penalty in enumerate(shown):
-            runs = [
-                found[landing, (step, penalty), seed]
-                for seed in range(given.seeds)
-            ]
-            band(
-                panel,
-                runs,
-                "iteration",
-                "feasibility",
-                place,
-                rf"$\omega$ x {penalty:g}",
-            )
-        logarithmic(
-            panel,
-            "iteration",
-            r"landing: $\|x^\top B x - I\|_F$" if step == shown[0] else "",
-        )
-        panel.set_title(rf"$\eta$ x {step:g}")
-        panel.set_ylim(1e-5, 1e2)
-    lower.legend(
-        *bottom[0].get_legend_handles_labels(),
-        loc="outside lower center",
-        ncols=len(shown),
-    )
+    draw_legend(grid[0, 1])
+    draw_feasibility(lower, found[next(iter(METHODS))])
     publish(
         figure,
         given.figure,

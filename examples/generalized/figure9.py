@@ -16,27 +16,36 @@ Automatic constant steps and Barzilai-Borwein steps follow, which the largest
 safe step shortens. The bound is shown with two constants: the paper's L_N of
 Lemma D.1, beta_1 eps + 2 (1 + eps) kappa, and the Lipschitz constant of grad N
 in the region, 2 beta_1 (2 + 3 eps). Medians and ranges over seeds.
+
+All numbers: ``docs/papers/003.md``.
 """
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
-from experiment import Task, arguments, band, parallel, set_up_on, tuned
+from experiment import (
+    Task,
+    arguments,
+    band,
+    marks,
+    parallel,
+    solved,
+    states_of,
+    tuned,
+)
 from figure2 import FACTORS
 
 from decentorth import GeneralizedLanding
-from decentorth.numerics.devices import on_host
-from decentorth.records.figures import (
+from decentorth.authoring import on_host
+from decentorth.figures import (
     COLOURS,
     DASHES,
+    legend_below,
     logarithmic,
     panels,
+    publish,
     style,
 )
-from decentorth.records.publication import legend_below, publish
-from decentorth.running.history import schedule
 
 DIRECTIONS = {r"landing, $\Psi_B$": "psi-b", r"landing, $\Psi_B^R$": "psi-br"}
 EARLY = 50
@@ -63,9 +72,9 @@ def off(manifold, x):
 
 def lemma_2_4(manifold, state, eps, constant):
     """The bound of Lemma 2.4 on the safe step, for a Lipschitz constant L_N."""
-    x, field, product = (
-        on_host(one)[0] for one in (state.x, state.field, state.product)
-    )
+    x = state.x[0]
+    field = state.field[0]
+    product = state.product[0]
     gap = x.T @ product - np.eye(x.shape[1])
     pull = float(state.penalty[0]) * 4 * np.sum((product @ gap) ** 2)
     bend = constant * np.sum(field**2)
@@ -79,29 +88,27 @@ def steps(task):
     """The steps and bounds at log-spaced iterations, and whether a step as long
     as a bound leaves the region.
     """
-    prepared, problem = set_up_on(task)
-    manifold = problem.constraint
-    states = prepared.states()
+    manifold = solved(task.settings, task.seed).constraint
+    states = states_of(task)
     rows = []
     eps = task.method.eps
     first = manifold.largest
     printed = first * eps + 2 * (1 + eps) * task.settings.condition
-    for k in schedule(task.iterations, 80, None):
+    constants = (2 * first * (2 + 3 * eps), printed)
+    for k in marks(task.iterations, 80):
         state = next(state for state in states if state.k == k)
-        bounds = [
-            lemma_2_4(manifold, state, eps, constant)
-            for constant in (2 * first * (2 + 3 * eps), printed)
-        ]
+        state = state._replace(
+            **{name: on_host(one) for name, one in state._asdict().items()}
+        )
+        bounds = [lemma_2_4(manifold, state, eps, one) for one in constants]
         safe = np.nan
         left = [np.nan, np.nan]
         if off(manifold, state.x) <= eps * INSIDE:
             safe = manifold.safe_step(
                 state.x, state.field, state.penalty, eps, state.product
             )[0]
-            left = [
-                off(manifold, state.x - bound * state.field) > eps * INSIDE
-                for bound in bounds
-            ]
+            ends = [state.x - bound * state.field for bound in bounds]
+            left = [off(manifold, end) > eps * INSIDE for end in ends]
         rows.append((k, safe, *bounds, float(state.step_size[0]), *left))
     return dict(zip(COLUMNS, np.array(rows, dtype=float).T, strict=True))
 
@@ -153,56 +160,56 @@ def told(kind, name, runs):
         )
 
 
-@style()
-def main() -> None:
-    given = arguments(str(__doc__), "figure9.png", 300)
-    keys = [
-        (name, kind, seed)
-        for seed, name, kind in product(range(given.seeds), DIRECTIONS, STEPS)
-    ]
+def methods_of(given):
+    """Both directions with each kind of steps."""
     constant = {
         name: GeneralizedLanding(direction=direction, safe=False)
         for name, direction in DIRECTIONS.items()
     }
     best = tuned(given, constant, FACTORS)
-    methods = {
-        (name, kind): best[name]
-        if step is None
-        else GeneralizedLanding(direction=DIRECTIONS[name], step_size=step)
-        for name in DIRECTIONS
-        for kind, step in STEPS.items()
-    }
+    methods = {}
+    for name, direction in DIRECTIONS.items():
+        for kind, step in STEPS.items():
+            methods[name, kind] = best[name]
+            if step is not None:
+                methods[name, kind] = GeneralizedLanding(
+                    direction=direction, step_size=step
+                )
+    return methods
+
+
+def draw(panel, kind, runs):
+    """The bounds and steps of one kind, for both directions, and a line of
+    print for each.
+    """
+    for place, name in enumerate(DIRECTIONS):
+        own = runs[name, kind]
+        for number, (column, words) in enumerate(WORDS.items()):
+            looks = {"color": COLOURS[2 * place], "linestyle": DASHES[number]}
+            label = f"{name}: {words}"
+            band(panel, own, "iteration", column, 0, label, **looks)
+        told(kind, name, own)
+    panel.set_title(kind)
+
+
+@style()
+def main() -> None:
+    given = arguments(str(__doc__), "figure9.png", 300)
+    methods = methods_of(given)
+    seeds = range(given.seeds)
     tasks = [
-        Task(
-            given.settings,
-            methods[name, kind],
-            seed,
-            given.iterations,
-            given.device,
-        )
-        for name, kind, seed in keys
+        Task(given.settings, method, seed, given.iterations, given.device)
+        for seed in seeds
+        for method in methods.values()
     ]
-    found = dict(
-        zip(keys, parallel(steps, tasks, given.jobs, len(methods)), strict=True)
-    )
+    found = parallel(steps, tasks, given.jobs, len(methods))
+    runs = {
+        key: found[number :: len(methods)] for number, key in enumerate(methods)
+    }
     figure, (axes,) = panels(1, len(STEPS), (7.16, 3.0), sharey=True)
     for panel, kind in zip(axes, STEPS, strict=True):
-        for place, name in enumerate(DIRECTIONS):
-            runs = [found[name, kind, seed] for seed in range(given.seeds)]
-            for look, words in enumerate(WORDS):
-                looks = {"color": COLOURS[2 * place], "linestyle": DASHES[look]}
-                band(
-                    panel,
-                    runs,
-                    "iteration",
-                    words,
-                    0,
-                    f"{name}: {WORDS[words]}",
-                    **looks,
-                )
-            told(kind, name, runs)
+        draw(panel, kind, runs)
         logarithmic(panel, "iteration", "step size" * (panel is axes[0]))
-        panel.set_title(kind)
     legend_below(figure, axes[:1], 2)
     publish(
         figure,

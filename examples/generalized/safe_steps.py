@@ -14,6 +14,8 @@ I||_F = 0.8, eps = 0.9. Steps below the line keep the infeasibility below eps;
 the dashed line is the automatic step, of which no more than the safe one is
 taken. The lower panel is the infeasibility itself. Without the bound the
 direction psi-br leaves the region in the first iterations, and diverges.
+
+Explained in ``docs/generalized.md``.
 """
 
 import os
@@ -25,16 +27,35 @@ import sys
 import numpy as np
 
 import decentorth as do
-from decentorth.records.figures import (
+from decentorth.figures import (
     COLOURS,
     DASHES,
+    legend_below,
     logarithmic,
     panels,
+    publish,
     style,
 )
-from decentorth.records.publication import legend_below, publish
 
-EPS, START = 0.9, 0.8
+EPS = 0.9
+START = 0.8
+
+
+def followed(problem, direction, x0, iterations):
+    """For each iteration the largest safe step, the step that the method asks
+    for, and the infeasibility.
+    """
+    constraint = problem.constraint
+    rows = []
+    method = do.GeneralizedLanding(direction=direction)
+    for state in do.iterate(problem, method, x0=x0):
+        safe = constraint.safe_step(
+            state.x, state.field, state.penalty, EPS, state.product
+        )
+        infeasible = constraint.feasibility(state.x)
+        rows.append((safe[0], state.step_size[0], infeasible[0]))
+        if state.k == iterations:
+            return np.array(rows).T
 
 
 @style()
@@ -42,55 +63,30 @@ def main(path="safe_steps.png", iterations=2000):
     problem = do.solve(
         do.problems.CCASettings().problem(1, 0), do.RGD(), iterations=0
     ).problem
-    constraint = problem.constraint
     x0 = problem.start(0)
-    x0 *= np.sqrt(
-        1 + START / np.sqrt(2 * x0.shape[1])
-    )  # X^T B X = I of both views times 1 + START / sqrt(2 p)
+    # X^T B X = I of both views times 1 + START / sqrt(2 p)
+    x0 *= np.sqrt(1 + START / np.sqrt(2 * x0.shape[1]))
     figure, ((above,), (below,)) = panels(2, 1, (3.5, 4.4), sharex=True)
     logarithmic(above, "", "step")
     logarithmic(below, "iteration", r"$\|X^\top B X - I\|_F$")
-    for colour, direction in enumerate(("psi-b", "psi-br")):
-        bounds = []
-        wanted = []
-        infeasible = []
-        for state in do.iterate(
-            problem, do.GeneralizedLanding(direction=direction), x0=x0
-        ):
-            bounds.append(
-                constraint.safe_step(
-                    state.x, state.field, state.penalty, EPS, state.product
-                )[0]
-            )
-            wanted.append(state.step_size[0])
-            infeasible.append(constraint.feasibility(state.x)[0])
-            if state.k == iterations:
-                break
-        k = 1 + np.arange(iterations + 1)
-        looks = {"color": COLOURS[2 * colour], "linewidth": 1.2}
-        above.plot(
-            k,
-            bounds,
-            label=f"{direction}: safe step",
-            linestyle=DASHES[2 * colour],
-            **looks,
+    k = 1 + np.arange(iterations + 1)
+    for place, direction in enumerate(("psi-b", "psi-br")):
+        bounds, wanted, infeasible = followed(
+            problem, direction, x0, iterations
         )
-        above.plot(
-            k,
-            wanted,
-            label=f"{direction}: automatic step",
-            linestyle=DASHES[2 * colour + 1],
-            **looks,
-        )
-        below.plot(k, infeasible, linestyle=DASHES[2 * colour], **looks)
-        restricted = sum(
-            bound < step for bound, step in zip(bounds, wanted, strict=True)
-        )
+        looks = {"color": COLOURS[2 * place], "linewidth": 1.2}
+        solid = DASHES[2 * place]
+        dashed = DASHES[2 * place + 1]
+        label = f"{direction}: safe step"
+        above.plot(k, bounds, label=label, linestyle=solid, **looks)
+        label = f"{direction}: automatic step"
+        above.plot(k, wanted, label=label, linestyle=dashed, **looks)
+        below.plot(k, infeasible, linestyle=solid, **looks)
         print(
             f"{direction}: automatic step {wanted[0]:.2e}; safe steps "
             f"{min(bounds):.2e} to {max(bounds):.2e}, shorter than that in "
-            f"{restricted} of {len(bounds)} iterations; infeasibility at most "
-            f"{max(infeasible):.2f}"
+            f"{np.sum(bounds < wanted)} of {len(bounds)} iterations; "
+            f"infeasibility at most {max(infeasible):.2f}"
         )
     below.axhline(EPS, color="black", linestyle=":", linewidth=0.8)
     legend_below(figure, [above], 1)

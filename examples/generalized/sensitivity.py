@@ -17,6 +17,8 @@ covariances. Steps eta are relative to 1 / (beta_1 ||C12||), those of PLAM,
 whose field is shorter, to 1 / ||C12||, and penalties omega to 1 / (beta_1 eta);
 beta_1 is the largest eigenvalue of the covariances. Medians over the seeds;
 black where most runs diverged.
+
+Explained in ``docs/generalized.md``.
 """
 
 import os
@@ -28,8 +30,7 @@ import sys
 import numpy as np
 
 import decentorth as do
-from decentorth.records.figures import panels, style
-from decentorth.records.publication import publish
+from decentorth.figures import panels, publish, style
 
 STEPS = 2.0 ** np.arange(-6, 3)
 PENALTIES = 2.0 ** np.arange(-7, 2)
@@ -63,6 +64,45 @@ def share(problem, method, seed, iterations):
     return 100 * (1 - result.row.values["error"] / best)
 
 
+def shares(problem, name, iterations, seeds):
+    """The medians over the seeds, by rows of penalties and columns of steps; -1
+    where most runs diverged.
+    """
+    largest = problem.constraint.largest
+    scale = problem.lipschitz[0]
+    if name != "PLAM, exact":
+        scale *= largest
+    found = np.empty((len(PENALTIES), len(STEPS), seeds))
+    for (i, j, seed), _ in np.ndenumerate(found):
+        eta = STEPS[j] / scale
+        penalty = PENALTIES[i] / (largest * eta)
+        method = METHODS[name](step_size=eta, penalty=penalty)
+        found[i, j, seed] = share(problem, method, seed, iterations)
+    return np.median(np.nan_to_num(found, nan=-1.0), axis=-1)
+
+
+def draw(axes, name, iterations, median):
+    """A panel of the medians; returns its image."""
+    image = axes.pcolormesh(
+        np.log2(STEPS),
+        np.log2(PENALTIES),
+        np.ma.masked_less(median, 0.0),
+        vmin=40,
+        vmax=100,
+        cmap="viridis",
+    )
+    axes.set_facecolor("black")
+    scale = r"\|C_{12}\|"
+    if name != "PLAM, exact":
+        scale = r"\beta_1 " + scale
+    axes.set(
+        title=f"{name}, {iterations} iterations",
+        xlabel=rf"$\log_2 \eta\, {scale}$",
+    )
+    axes.title.set_fontsize(7)
+    return image
+
+
 @style()
 def main(path="sensitivity.png", seeds=3, passes=10):
     problem = do.solve(
@@ -70,49 +110,20 @@ def main(path="sensitivity.png", seeds=3, passes=10):
         do.RGD(),
         iterations=0,
     ).problem
-    largest = problem.constraint.largest
-    norm = problem.lipschitz[0]
     figure, grid = panels(2, 3, (7.16, 4.6), sharey=True)
     grid[1][2].remove()
     axes = [*grid[0], *grid[1][:2]]
-    for axis, (name, method) in zip(axes, METHODS.items(), strict=True):
-        iterations = (
-            passes
-            * int(problem.n_samples[0])
-            // (3 * BATCH if name == "landing on samples" else BATCH)
-        )
-        found = np.empty((len(PENALTIES), len(STEPS), seeds))
-        for (i, j, seed), _ in np.ndenumerate(found):
-            eta = STEPS[j] / (
-                norm if method is METHODS["PLAM, exact"] else largest * norm
-            )
-            made = method(step_size=eta, penalty=PENALTIES[i] / (largest * eta))
-            found[i, j, seed] = share(problem, made, seed, iterations)
-        median = np.median(np.nan_to_num(found, nan=-1.0), axis=-1)
+    for axis, name in zip(axes, METHODS, strict=True):
+        batch = 3 * BATCH if name == "landing on samples" else BATCH
+        iterations = passes * int(problem.n_samples[0]) // batch
+        median = shares(problem, name, iterations, seeds)
         good = median >= 0.9 * median.max()
         print(
             f"{name}: best {median.max():.1f}; {good.sum()} of {good.size} "
             f"pairs within a tenth of it; "
             f"{(median < 0).sum()} diverged on most seeds"
         )
-        shown = np.ma.masked_less(median, 0.0)
-        image = axis.pcolormesh(
-            np.log2(STEPS),
-            np.log2(PENALTIES),
-            shown,
-            vmin=40,
-            vmax=100,
-            cmap="viridis",
-        )
-        axis.set_facecolor("black")
-        scale = (
-            r"\|C_{12}\|" if name == "PLAM, exact" else r"\beta_1 \|C_{12}\|"
-        )
-        axis.set(
-            title=f"{name}, {iterations} iterations",
-            xlabel=rf"$\log_2 \eta\, {scale}$",
-        )
-        axis.title.set_fontsize(7)
+        image = draw(axis, name, iterations, median)
     for row in grid:
         row[0].set(ylabel=r"$\log_2 \omega \beta_1 \eta$")
     figure.colorbar(image, ax=axes, label="share of the correlations, percent")

@@ -16,6 +16,8 @@ columns and covariances, with their ridges, of condition 823 and 808. Ten agents
 in a ring have one digit each. For each sketch this prints the condition of P B,
 the rounds until the correlations' sum is within 1e-2, 1e-3 and 1e-4, and
 megabytes.
+
+Explained in ``docs/generalized.md``.
 """
 
 import os
@@ -23,6 +25,7 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import sys
+from typing import Any
 
 import numpy as np
 from scipy.ndimage import gaussian_filter, map_coordinates
@@ -77,7 +80,7 @@ def standardized(view: np.ndarray) -> np.ndarray:
 
 def condition(
     problem: do.problems.CCA,
-    state: do.algorithms.decentralized.double_tracking.DoubleTrackingState,
+    state: Any,
 ) -> float:
     """Of P B, for the first agent's P."""
     found = []

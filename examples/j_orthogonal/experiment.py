@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 import decentorth as do
-from decentorth.api import set_up
-from decentorth.families.j_orthogonal.problems.hevp import Form, HEVPSettings
+from decentorth.problems import HEVPSettings
+
+Form = Literal["as-printed", "well-posed"]
 
 FEASIBLE = 1e-6
 """A larger (1/n^2) sum |x^T J x - J| counts as nothing reached."""
@@ -53,9 +54,9 @@ class Then:
     def requires_set(self) -> tuple[type, ...]:
         return (*self.first.requires_set, *self.second.requires_set)
 
-    def resolved(self, network: Any) -> Then:
+    def for_network(self, network: Any) -> Then:
         made = [
-            one.resolved(network) if hasattr(one, "resolved") else one
+            one.for_network(network) if hasattr(one, "for_network") else one
             for one in (self.first, self.second)
         ]
         return replace(self, first=made[0], second=made[1])
@@ -122,23 +123,33 @@ def methods(form: Form, warm: int) -> dict[str, Any]:
     )
 
 
-def prepared(problem: Any, method: Any, seed: int, start: str) -> Any:
-    """The run of a method from the identity, or from a random J-orthogonal
-    matrix of the seed.
+def loaded(problem: Any, method: Any, seed: int = 0) -> Any:
+    """The problem with its data, ready for a method."""
+    return do.solve(
+        problem, method, iterations=0, seed=seed, comm="serial"
+    ).problem
+
+
+def states_of(
+    problem: Any, method: Any, seed: int, start: str
+) -> Iterator[Any]:
+    """The states of a method on a loaded problem, from the identity, or from a
+    random J-orthogonal matrix of the seed.
     """
-    run = set_up(problem, method, seed=seed, comm="serial")
-    if start == "identity":
-        return run
-    x0 = run.problem.constraint.random(np.random.default_rng(seed))
-    return set_up(problem, method, x0=x0, seed=seed, comm="serial")
+    x0 = None
+    if start == "random":
+        x0 = problem.constraint.random(np.random.default_rng(seed))
+    return do.iterate(problem, method, x0=x0, seed=seed, comm="serial")
 
 
 def start_value(
     settings: HEVPSettings, seed: int, start: str = "identity"
 ) -> float:
     """f where all methods start."""
-    run = prepared(settings.problem(1, seed), do.CSDM(), seed, start)
-    return float(run.problem.value(next(run.states()).x)[0])
+    method = do.CSDM()
+    problem = loaded(settings.problem(1, seed), method, seed)
+    first = next(states_of(problem, method, seed, start))
+    return float(problem.value(first.x)[0])
 
 
 class Row(NamedTuple):
@@ -166,12 +177,11 @@ def followed(
     Looked at in iterations a few percent apart; on a machine with other work
     the processor's time says more than the clock.
     """
-    run = prepared(problem, method, options.seed, options.start)
-    states = islice(
-        run.states(),
-        None if options.iterations is None else options.iterations + 1,
-    )
-    ending = getattr(run.algorithm, "ending", None)
+    problem = loaded(problem, method, options.seed)
+    states = states_of(problem, method, options.seed, options.start)
+    if options.iterations is not None:
+        states = islice(states, options.iterations + 1)
+    ending = getattr(method, "ending", None)
     spent = 0.0
     due = 0
     rows = list[Row]()
@@ -184,20 +194,18 @@ def followed(
                 return rows, "iterations"
             if not np.abs(state.x).max() < 1e50:
                 return rows, "diverged"
-            stop = None if ending is None else ending(run.problem, state)
+            stop = None if ending is None else ending(problem, state)
             if state.k >= due or stop is not None:
                 due = max(state.k + 1, int((1.0 + ROWS) * state.k))
                 value = (
-                    run.problem.error(state.x[0])
+                    problem.error(state.x[0])
                     if metric == "error"
-                    else float(run.problem.value(state.x)[0])
+                    else float(problem.value(state.x)[0])
                 )
-                feasibility = float(
-                    run.problem.constraint.feasibility(state.x)[0]
-                )
+                feasibility = float(problem.constraint.feasibility(state.x)[0])
                 if feasibility <= FEASIBLE:
                     gradients = (
-                        getattr(state, "samples", 0) / run.problem.n_samples[0]
+                        getattr(state, "samples", 0) / problem.n_samples[0]
                         or state.gradients
                     )
                     rows.append(
@@ -280,6 +288,32 @@ def add_start(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the samples of a file to a command line."""
+    parser.add_argument(
+        "--ridge",
+        type=float,
+        default=0.0,
+        help="added to the diagonal of D^T D",
+    )
+    parser.add_argument(
+        "--draw-rows",
+        type=int,
+        help="draw this many rows of a file, by default all",
+    )
+    parser.add_argument(
+        "--draw-columns",
+        type=int,
+        help="draw this many columns of a file, by default all",
+    )
+    parser.add_argument(
+        "--divide-by",
+        type=float,
+        default=1.0,
+        help="divide the samples of a file, 255 for bytes",
+    )
+
+
 def arguments(
     what: str, data: Sequence[str], seconds: float
 ) -> argparse.ArgumentParser:
@@ -304,28 +338,7 @@ def arguments(
     parser.add_argument(
         "--positive", type=int, help="signs +1 of J, by default half"
     )
-    parser.add_argument(
-        "--ridge",
-        type=float,
-        default=0.0,
-        help="added to the diagonal of D^T D",
-    )
-    parser.add_argument(
-        "--draw-rows",
-        type=int,
-        help="draw this many rows of a file, by default all",
-    )
-    parser.add_argument(
-        "--draw-columns",
-        type=int,
-        help="draw this many columns of a file, by default all",
-    )
-    parser.add_argument(
-        "--divide-by",
-        type=float,
-        default=1.0,
-        help="divide the samples of a file, 255 for bytes",
-    )
+    add_data(parser)
     parser.add_argument(
         "--warm",
         type=int,

@@ -14,6 +14,8 @@ Left the form that is printed, -f/2 at feasible points, without a bound: higher
 is further. Right the well-posed form, whose minimum is known: the relative gap,
 without its sign, since methods that become feasible only as they converge come
 from below.
+
+All numbers: ``docs/papers/001.md``.
 """
 
 from __future__ import annotations
@@ -32,10 +34,17 @@ from experiment import (
     start_value,
 )
 
-from decentorth.records.figures import logarithmic, look, panels, style
-from decentorth.records.publication import legend_below, publish
+from decentorth.figures import (
+    legend_below,
+    logarithmic,
+    look,
+    panels,
+    publish,
+    style,
+)
 
-FURTHEST, CLOSEST = 1e6, 1e-12
+FURTHEST = 1e6
+CLOSEST = 1e-12
 """Curves end at this multiple of the first objective, and at this gap."""
 
 

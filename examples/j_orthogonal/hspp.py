@@ -30,6 +30,8 @@ Exact slopes are infinite at distance 0, so distances are smoothed; --smoothing
 0 leaves them as they are. VR-J-JOBCD has a constant varsigma, UMCM second
 derivatives by differences of gradients (two more, not counted). There are local
 minima: try other seeds.
+
+All numbers: ``docs/papers/001.md``.
 """
 
 from __future__ import annotations
@@ -40,13 +42,18 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from experiment import Then, add_start, followed, mapped, prepared
+from experiment import Then, add_start, followed, loaded, mapped, states_of
 
 import decentorth as do
-from decentorth.api import set_up
+from decentorth.figures import (
+    legend_below,
+    logarithmic,
+    look,
+    panels,
+    publish,
+    style,
+)
 from decentorth.problems import HSPPSettings
-from decentorth.records.figures import logarithmic, look, panels, style
-from decentorth.records.publication import legend_below, publish
 
 CSDM = do.CSDM(step_size=5e-3)
 METHODS = {
@@ -115,9 +122,7 @@ def difference(
 
 def probe(settings: HSPPSettings, seed: int) -> Any:
     """The problem, with second derivatives by differences."""
-    problem: Any = set_up(
-        settings.problem(1, seed), CSDM, comm="serial"
-    ).problem
+    problem = loaded(settings.problem(1, seed), CSDM)
     problem.hessian_product = partial(difference, problem.gradient)
     return problem
 
@@ -126,6 +131,26 @@ def follow(task: tuple[HSPPSettings, str, Any]) -> Any:
     """What a method reaches on one kind of distances."""
     settings, name, options = task
     return followed(probe(settings, options.seed), METHODS[name], options)
+
+
+def cells(rows: Any, start: float, seconds: float) -> list[str]:
+    """The least objectives in shares of the time, and the time and gradients to
+    shares of the objective at the start.
+    """
+    found = []
+    for share in TIMES:
+        values = [
+            row.value
+            for row in rows
+            if row.seconds <= share * seconds or share == 1.0
+        ]
+        found.append(f"{min([start, *values]):.4g}")
+    for share in SHARES:
+        first = next((row for row in rows if row.value <= share * start), None)
+        found.append("-")
+        if first is not None:
+            found[-1] = f"{first.seconds:.2g} s, {first.gradients:.0f}"
+    return found
 
 
 def table(
@@ -141,65 +166,34 @@ def table(
     seconds = options.seconds
     seed = options.seed
     problem = probe(settings, seed)
-    begun = prepared(settings.problem(1, seed), CSDM, seed, options.start)
-    start = float(problem.value(next(begun.states()).x)[0])
-    names = [f"{seconds * share:g} s" for share in TIMES] + [
-        f"to {share:.0%}" for share in SHARES
-    ]
-    print(
-        f"{kind}: {start:.4g} at the start\n{'method':30s}"
-        + "".join(f"{name:>16s}" for name in names)
-    )
+    first = next(states_of(problem, CSDM, seed, options.start))
+    start = float(problem.value(first.x)[0])
+    names = [f"{seconds * share:g} s" for share in TIMES]
+    names += [f"to {share:.0%}" for share in SHARES]
+    print(f"{kind}: {start:.4g} at the start")
+    print(f"{'method':30s}" + "".join(f"{name:>16s}" for name in names))
+    by_gradients, by_seconds = columns
     for place, name in enumerate(METHODS):
         rows, ending = next(found)
-        least = [
-            min(
-                (
-                    row.value
-                    for row in rows
-                    if row.seconds <= share * seconds or share == 1.0
-                ),
-                default=start,
-            )
-            for share in TIMES
-        ]
-        cells = [f"{min(start, value):.4g}" for value in least]
-        for share in SHARES:
-            first = next(
-                (row for row in rows if row.value <= share * start), None
-            )
-            cells.append(
-                "-"
-                if first is None
-                else f"{first.seconds:.2g} s, {first.gradients:.0f}"
-            )
-        print(
-            f"{name:30s}"
-            + "".join(f"{cell:>16s}" for cell in cells)
-            + f"  {ending}".rstrip(),
-            flush=True,
-        )
+        line = "".join(f"{one:>16s}" for one in cells(rows, start, seconds))
+        print(f"{name:30s}{line}  {ending}".rstrip(), flush=True)
         looks: Any = {**look(place), "linewidth": 1.0}
-        for panel, across in zip(
-            columns,
-            ([row.gradients for row in rows], [row.seconds for row in rows]),
-            strict=True,
-        ):
-            panel.loglog(
-                across[1:], [row.value for row in rows][1:], label=name, **looks
-            )
-    for panel, label in zip(
-        columns, ("gradients", "processor seconds"), strict=True
-    ):
+        values = [row.value for row in rows[1:]]
+        gradients = [row.gradients for row in rows[1:]]
+        by_gradients.loglog(gradients, values, label=name, **looks)
+        spent = [row.seconds for row in rows[1:]]
+        by_seconds.loglog(spent, values, label=name, **looks)
+    logarithmic(by_gradients, "gradients", "objective")
+    logarithmic(by_seconds, "processor seconds", "objective")
+    for panel in columns:
         panel.set_title(kind)
-        logarithmic(panel, label, "objective")
         low, high = panel.get_ylim()
         if high < 10.0 * low:
             panel.set_yscale("linear")
 
 
-@style()
-def main() -> None:
+def arguments() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(
         description=str(__doc__),
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -242,17 +236,27 @@ def main() -> None:
     parser.add_argument(
         "--kinds", nargs="+", choices=list(KINDS), default=list(THREE)
     )
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def settings_of(given: argparse.Namespace, **more: Any) -> HSPPSettings:
+    """The settings of the sizes that are given, and more."""
+    return HSPPSettings(
+        points=given.points,
+        dimension=given.dimension,
+        smoothing=given.smoothing,
+        **more,
+    )
+
+
+@style()
+def main() -> None:
+    given = arguments()
     if given.full:
-        given.points, given.dimension, given.seconds = 1000, 50, 30.0
-    sizes = {
-        "points": given.points,
-        "dimension": given.dimension,
-        "smoothing": given.smoothing,
-    }
-    problem = set_up(
-        HSPPSettings(**sizes).problem(1, 0), do.JJOBCD(), comm="serial"
-    ).problem
+        given.points = 1000
+        given.dimension = 50
+        given.seconds = 30.0
+    problem = loaded(settings_of(given).problem(1, 0), do.JJOBCD())
     print(
         f"printed form: changes by {printed_form(problem, 5):.0e} of itself at "
         f"five random x"
@@ -262,32 +266,27 @@ def main() -> None:
         given.positive = [50, 75, 85]
         for name, value in PUBLISHED.items():
             setattr(given, name, value)
-    columns = [
-        (kind, positive) for kind in given.kinds for positive in given.positive
-    ]
-    sizes = {
-        "points": given.points,
-        "dimension": given.dimension,
-        "smoothing": given.smoothing,
-    }
-    figure, axes = panels(
-        2, len(columns), (max(3.5, min(7.16, 2.4 * len(columns))), 5.4)
-    )
-    every = [
-        HSPPSettings(**sizes, **KINDS[kind], positive=positive)
-        for kind, positive in columns
-    ]
+    every = {}
+    for kind in given.kinds:
+        for positive in given.positive:
+            words = kind if positive is None else f"{kind}, p = {positive}"
+            every[words] = settings_of(given, **KINDS[kind], positive=positive)
+    number = len(every)
+    width = max(3.5, min(7.16, 2.4 * number))
+    figure, axes = panels(2, number, (width, 5.4))
     found = mapped(
         follow,
-        [(settings, name, given) for settings in every for name in METHODS],
+        [
+            (settings, name, given)
+            for settings in every.values()
+            for name in METHODS
+        ],
         given.jobs,
     )
-    for (kind, positive), settings, own in zip(
-        columns, every, zip(*axes, strict=True), strict=True
-    ):
-        words = kind if positive is None else f"{kind}, p = {positive}"
+    columns = zip(*axes, strict=True)
+    for (words, settings), own in zip(every.items(), columns, strict=True):
         table(words, settings, given, own, found)
-    legend_below(figure, axes[0], 3 if len(columns) > 1 else 2)
+    legend_below(figure, axes[0], 3 if number > 1 else 2)
     publish(
         figure,
         given.figure,

@@ -50,6 +50,8 @@ float32, those of relations under J-orthogonality float64.
 
 ComplEx: Trouillon et al., "Complex embeddings for simple link prediction", ICML
 2016; DistMult: Yang et al., ICLR 2015.
+
+Explained in ``docs/knowledge_graphs.md``.
 """
 
 from __future__ import annotations
@@ -64,34 +66,26 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from math import sqrt
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from decentorth.data import load_triples
-from decentorth.families.j_orthogonal.kernels import pair_kernels
-from decentorth.families.j_orthogonal.kernels.subproblem import (
-    isotropic,
-    largest_eigenvalue,
-    linear_term,
-)
-from decentorth.families.j_orthogonal.problems.ultrahyperbolic import (
-    Ultrahyperbolic,
-)
-from decentorth.families.knowledge_graphs.knowledge import (
-    Completions,
-    check,
-    held_out,
+from decentorth import JJOBCD
+from decentorth.data import (
+    hold_out,
+    load_triples,
     most_frequent,
+    planted_triples,
 )
-from decentorth.families.knowledge_graphs.planted import around_pole, planted
-from decentorth.families.knowledge_graphs.ranking import (
+from decentorth.problems import (
+    Completions,
+    KnowledgeGraph,
+    Ultrahyperbolic,
     filtered_ranks,
-    measures,
+    rank_measures,
 )
-from decentorth.families.knowledge_graphs.ultrae_settings import PLANTED
-from decentorth.problems import KnowledgeGraph
-from decentorth.sets import JOrthogonal
+from decentorth.sets import JOrthogonal, JOrthogonalStack
 
 try:
     import numba
@@ -103,62 +97,49 @@ SCORES = 1 << 21
 """The number of scores that ranking computes at a time."""
 TAILS = 8
 """The number of tails of each head and relation of a planted graph."""
-ROUNDS, THETA = 5, 1e-6
-"""Of the pairs: rounds from one gradient, and what is added to varsigma."""
-SINGLE, INTEGER, BLOCK = np.float32, np.int32, 2048
-"""Number types of signed scores, and the number of them that are computed at a
-time.
-"""
+ROUNDS = 5
+"""The rounds of pairs from one gradient."""
+SINGLE = np.float32
+INTEGER = np.int32
+"""Number types of signed scores."""
+BLOCK = 2048
+"""The number of signed scores that are computed at a time."""
 # arccos(1 - t) / sqrt(t) for t > 0, arccosh(1 - t) / sqrt(-t) below: for -1/2
 # <= t <= 1, to 3e-10
-A0, A1, A2, A3 = (
-    SINGLE(1.41421356),
-    SINGLE(0.117851133),
-    SINGLE(0.0265164854),
-    SINGLE(0.00789166908),
-)
-A4, A5, A6, A7 = (
-    SINGLE(0.00268590434),
-    SINGLE(0.000990428078),
-    SINGLE(0.000378316112),
-    SINGLE(0.000148192511),
-)
-A8, A9, A10, A11 = (
-    SINGLE(8.68880624e-05),
-    SINGLE(2.58403955e-05),
-    SINGLE(-2.50026155e-05),
-    SINGLE(3.2909099e-05),
-)
+A0 = SINGLE(1.41421356)
+A1 = SINGLE(0.117851133)
+A2 = SINGLE(0.0265164854)
+A3 = SINGLE(0.00789166908)
+A4 = SINGLE(0.00268590434)
+A5 = SINGLE(0.000990428078)
+A6 = SINGLE(0.000378316112)
+A7 = SINGLE(0.000148192511)
+A8 = SINGLE(8.68880624e-05)
+A9 = SINGLE(2.58403955e-05)
+A10 = SINGLE(-2.50026155e-05)
+A11 = SINGLE(3.2909099e-05)
 # log(1 + f) / f for 0 <= f <= 1, to 3e-9
-L0, L1, L2, L3, L4 = (
-    SINGLE(1.0),
-    SINGLE(-0.499998926),
-    SINGLE(0.333297105),
-    SINGLE(-0.249516163),
-    SINGLE(0.196632743),
-)
-L5, L6, L7, L8, L9 = (
-    SINGLE(-0.152696671),
-    SINGLE(0.105436238),
-    SINGLE(-0.0563736132),
-    SINGLE(0.0195425274),
-    SINGLE(-0.00317605705),
-)
-ZERO, ONE, TWO, FAR, PI, LOG2 = (
-    SINGLE(0.0),
-    SINGLE(1.0),
-    SINGLE(2.0),
-    SINGLE(1.5),
-    SINGLE(np.pi),
-    SINGLE(np.log(2.0)),
-)
+L0 = SINGLE(1.0)
+L1 = SINGLE(-0.499998926)
+L2 = SINGLE(0.333297105)
+L3 = SINGLE(-0.249516163)
+L4 = SINGLE(0.196632743)
+L5 = SINGLE(-0.152696671)
+L6 = SINGLE(0.105436238)
+L7 = SINGLE(-0.0563736132)
+L8 = SINGLE(0.0195425274)
+L9 = SINGLE(-0.00317605705)
+ZERO = SINGLE(0.0)
+ONE = SINGLE(1.0)
+TWO = SINGLE(2.0)
+FAR = SINGLE(1.5)
+PI = SINGLE(np.pi)
+LOG2 = SINGLE(np.log(2.0))
 # the fields of a number in single precision
-BITS, BIAS, MANTISSA, ULP = (
-    INTEGER(23),
-    INTEGER(127),
-    INTEGER(0x7FFFFF),
-    SINGLE(2.0**-23),
-)
+BITS = INTEGER(23)
+BIAS = INTEGER(127)
+MANTISSA = INTEGER(0x7FFFFF)
+ULP = SINGLE(2.0**-23)
 
 
 def _compiled(function: Any) -> Any:
@@ -189,32 +170,13 @@ def _signed_scores(
             u = x[i] * inverse
             t = ONE if u < ZERO else ONE - u
             f = SINGLE(INTEGER(bits[i] & MANTISSA)) * ULP
-            log = f * (
-                L0
-                + f
-                * (
-                    L1
-                    + f
-                    * (
-                        L2
-                        + f
-                        * (
-                            L3
-                            + f
-                            * (
-                                L4
-                                + f
-                                * (L5 + f * (L6 + f * (L7 + f * (L8 + f * L9))))
-                            )
-                        )
-                    )
-                )
-            )
+            last = L5 + f * (L6 + f * (L7 + f * (L8 + f * L9)))
+            first = L2 + f * (L3 + f * (L4 + f * last))
+            log = f * (L0 + f * (L1 + f * first))
             log += SINGLE(INTEGER(INTEGER(bits[i] >> BITS) - BIAS)) * LOG2
             high = A6 + t * (A7 + t * (A8 + t * (A9 + t * (A10 + t * A11))))
-            ratio = A0 + t * (
-                A1 + t * (A2 + t * (A3 + t * (A4 + t * (A5 + t * high))))
-            )
+            low = A2 + t * (A3 + t * (A4 + t * (A5 + t * high)))
+            ratio = A0 + t * (A1 + t * low)
             far = u > FAR
             x[i] = scale * (
                 -log * log if far else t * ratio * ratio - PI * min(u, ZERO)
@@ -385,11 +347,10 @@ class UltraE:
         each = JOrthogonal(self.p, n - self.p)
         self.signs = each.signs.astype(np.float32)
         self.manifold = Ultrahyperbolic(each.signs, 1.0)
-        start = (
-            around_pole(rng, each.signs, n_entities, given.spread)
-            if given.start == "pole"
-            else rng.standard_normal((n_entities, n))
-        )
+        start = rng.standard_normal((n_entities, n))
+        if given.start == "pole":
+            start *= given.spread
+            start[:, self.p] += 1.0  # the first sign -1
         self.entities = start.astype(np.float32)
         self.biases = np.zeros(n_entities, dtype=np.float32)
 
@@ -401,7 +362,8 @@ class UltraE:
             if given.by == "angles"
             else Matrices(rng, angles(), each, given.by, given.turn)
         )
-        self.begin, self.move = self.relations.begin, self.relations.move
+        self.begin = self.relations.begin
+        self.move = self.relations.move
 
     def points(self, y: Any) -> tuple[Any, Back]:
         plus = y[:, : self.p]
@@ -444,10 +406,8 @@ class UltraE:
         else:
             u, sign = self.manifold.cosines(products, np.ones(1))
             d = self.manifold.distances(u)
-            products[:], slopes[:] = (
-                -d * d,
-                -2.0 * d * self.manifold.steepness(u) * sign,
-            )
+            products[:] = -d * d
+            slopes[:] = -2.0 * d * self.manifold.steepness(u) * sign
         return True
 
 
@@ -512,10 +472,8 @@ class Angles:
             out = x.copy()
             one = x[:, :p]
             other = x[:, p : 2 * p]
-            out[:, :p], out[:, p : 2 * p] = (
-                cosh * one + sinh * other,
-                sinh * one + cosh * other,
-            )
+            out[:, :p] = cosh * one + sinh * other
+            out[:, p : 2 * p] = sinh * one + cosh * other
             return out
 
         before = as_real(as_complex(v) * first)
@@ -608,42 +566,52 @@ class Matrices:
         """J-JOBCD on the relations: rounds of disjoint pairs of rows, down a
         majoriser of one gradient.
         """
-        kernels, (copies, n, _), J = (
-            pair_kernels(),
-            self.x.shape,
-            self.each.signs,
-        )
-        x = self.x.reshape(-1, n)
-        g = self.slopes.reshape(-1, n)
-        w = self.slopes @ self.x.swapaxes(-1, -2) * J
+        w = self.slopes @ self.x.swapaxes(-1, -2) * self.each.signs
         level = (
             np.sqrt(np.mean((w - w.swapaxes(-1, -2)) ** 2))
             / (2.0 * max(self.turn * rate, 1e-12))
             + 1e-12
         )
-        start = x.copy()
-        for _ in range(ROUNDS):
-            order = (
-                self.rng.permuted(np.tile(np.arange(n), (copies, 1)), axis=1)
-                + n * np.arange(copies)[:, None]
-            )
-            first, second = (
-                np.ascontiguousarray(order[:, i : n - n % 2 : 2]).reshape(-1)
-                for i in (0, 1)
-            )
-            t = kernels.blocks(g + level * (x - start), x, first, second)
-            own = kernels.blocks(x, x, first, second)
-            curvature = isotropic(
-                level
-                * largest_eigenvalue(own[:, 0, 0], own[:, 0, 1], own[:, 1, 1])
-                + THETA
-            )
-            v = kernels.minimise(
-                J[first % n] != J[second % n],
-                linear_term(t, curvature),
-                curvature,
-            ).v
-            kernels.turn_rows(x, v, first, second)
+        copies, n, _ = self.x.shape
+        gradient = self.slopes.reshape(1, -1, n)
+        seen: Any = SimpleNamespace(
+            constraint=JOrthogonalStack(self.each, copies),
+            gradient=lambda x: gradient,
+        )
+        x = self.x.reshape(1, -1, n)
+        begun = JJOBCD(varsigma=1.0).init(seen, None, None, x)
+        method = JJOBCD(varsigma="pair", rounds=ROUNDS)
+        state = begun._replace(varsigma=np.full(1, level))
+        streams: Any = Shuffled(self.rng, copies, n)
+        self.x = method.step(seen, None, streams, state).x.reshape(copies, n, n)
+
+
+class Shuffled:
+    """The random order of rows by which J-JOBCD divides each matrix into pairs,
+    from a generator of NumPy.
+    """
+
+    def __init__(self, rng: Any, copies: int, n: int) -> None:
+        self.rng = rng
+        self.rows = np.arange(copies * n).reshape(copies, n)
+
+    def permutation(self, purpose: str, number: int, size: int) -> Any:
+        """All rows in random order, matrix by matrix."""
+        return self.rng.permuted(self.rows, axis=1).reshape(-1)
+
+
+class Batch(NamedTuple):
+    """The queries of a batch: of tails, then of heads."""
+
+    queries: Any
+    backs: list[Back]
+    """From slopes in the queries to slopes in the entities that ask."""
+    mine: list[Any]
+    """Those entities."""
+    right: tuple[Any, Any]
+    """The places of the true answers among the scores."""
+    known: list[tuple[Any, Any]]
+    """The places of other answers of training triples."""
 
 
 class Training:
@@ -673,7 +641,9 @@ class Training:
             else np.arange(graph.n_entities)
         )
         self.spare: list[Any] = []
-        self.seconds, self.done, self.epochs = 0.0, 0.0, 0.0
+        self.seconds = 0.0
+        self.done = 0.0
+        self.epochs = 0.0
 
     def scratch(self, rows: int, columns: int, dtype: Any) -> list[Any]:
         """Two arrays, in the same memory each time: new pages for scores cost
@@ -702,24 +672,21 @@ class Training:
             not self.given.inverse,
         )
 
-    def step(self, triples: Any, share: float) -> float:
-        """Move by a batch, sorted by relation, at a share of the rates; its
-        mean loss.
+    def compared(self, triples: Any) -> Any:
+        """The entities that a batch is compared with; `place` has their places
+        among these.
         """
-        model = self.model
-        given = self.given
-        size = len(triples)
-        rows = np.arange(self.graph.n_entities)
-        if given.shared:
-            drawn = self.rng.integers(self.graph.n_entities, size=given.shared)
-            rows = np.unique(
-                np.concatenate((triples[:, 0], triples[:, 2], drawn))
-            )
-            self.place[rows] = np.arange(len(rows))
-        y = model.entities[rows]
-        bias = model.biases[rows]
-        e, to_entities = model.points(y)
-        model.begin()
+        if not self.given.shared:
+            return np.arange(self.graph.n_entities)
+        number = self.graph.n_entities
+        drawn = self.rng.integers(number, size=self.given.shared)
+        ends = (triples[:, 0], triples[:, 2], drawn)
+        rows = np.unique(np.concatenate(ends))
+        self.place[rows] = np.arange(len(rows))
+        return rows
+
+    def asked(self, triples: Any, e: Any) -> Batch:
+        """Both queries of triples to points e."""
         queries: list[Any] = []
         backs = []
         mine = []
@@ -727,9 +694,9 @@ class Training:
         known = []
         for own, r, answer, side, transposed in self.sides(triples):
             at = self.place[own]
-            query, back = model.queries(e[at], r, transposed)
+            query, back = self.model.queries(e[at], r, transposed)
             line, other = self.known[side].entries(triples)
-            line = line + len(queries) * size
+            line = line + len(queries) * len(triples)
             other = self.place[other]
             queries.append(query)
             backs.append(back)
@@ -737,17 +704,17 @@ class Training:
             answers.append(self.place[answer])
             known.append((line[other >= 0], other[other >= 0]))
         q = np.concatenate(queries)
-        right = (np.arange(2 * size), np.concatenate(answers))
-        z, steepness = self.scratch(len(q), len(e), e.dtype)
-        steep = model.scores(np.matmul(q, e.T, out=z), steepness)
-        z += bias
-        if given.loss == "cross-entropy":
-            z += (bias[np.concatenate(mine)] + np.float32(given.delta))[:, None]
-        true = z[right]
-        for places in known:
+        right = (np.arange(len(q)), np.concatenate(answers))
+        return Batch(q, backs, mine, right, known)
+
+    def losses(self, z: Any, batch: Batch) -> float:
+        """The mean loss of scores z, which become its slopes in them."""
+        size = len(z) // 2
+        true = z[batch.right]
+        for places in batch.known:
             z[places] = -np.inf
-        z[right] = true
-        if given.loss == "softmax":
+        z[batch.right] = true
+        if self.given.loss == "softmax":
             top = z.max(-1, keepdims=True)
             z -= top
             np.exp(z, out=z)
@@ -761,33 +728,56 @@ class Training:
                 / (1.0 + np.exp(-np.clip(z, -80.0, 80.0)))
                 / np.float32(size)
             )
-        z[right] -= np.float32(1.0 / size)
+        z[batch.right] -= np.float32(1.0 / size)
+        return loss
+
+    def step(self, triples: Any, share: float) -> float:
+        """Move by a batch, sorted by relation, at a share of the rates; its
+        mean loss.
+        """
+        model = self.model
+        rows = self.compared(triples)
+        y = model.entities[rows]
+        bias = model.biases[rows]
+        e, to_entities = model.points(y)
+        model.begin()
+        batch = self.asked(triples, e)
+        q = batch.queries
+        z, steepness = self.scratch(len(q), len(e), e.dtype)
+        steep = model.scores(np.matmul(q, e.T, out=z), steepness)
+        z += bias
+        mine = np.concatenate(batch.mine)
+        if self.given.loss == "cross-entropy":
+            z += (bias[mine] + np.float32(self.given.delta))[:, None]
+        loss = self.losses(z, batch)
         slopes = z.sum(0)
-        if given.loss == "cross-entropy":
-            np.add.at(slopes, np.concatenate(mine), z.sum(-1))
+        if self.given.loss == "cross-entropy":
+            np.add.at(slopes, mine, z.sum(-1))
         if steep:
             z *= steepness
         pull = z.T @ q
-        back_to = z @ e
-        for at, back, g in zip(mine, backs, np.split(back_to, 2), strict=True):
+        parts = np.split(z @ e, 2)
+        for at, back, g in zip(batch.mine, batch.backs, parts, strict=True):
             np.add.at(pull, at, back(g))
         self.adam.k += 1
-        for name, x, old, slope in (
-            ("entities", model.entities, y, to_entities(pull)),
-            ("biases", model.biases, bias, slopes),
-        ):
-            if given.shared:
-                x[rows] = old - np.float32(
-                    share * given.step
-                ) * self.adagrad.step(name, x, slope, rows)
-            else:
-                x -= np.float32(share * given.rate) * self.adam.step(
-                    name, x, slope
-                )
-        model.move(self.adam, share * given.rate)
-        if given.shared:
+        self.descend("entities", rows, y, to_entities(pull), share)
+        self.descend("biases", rows, bias, slopes, share)
+        model.move(self.adam, share * self.given.rate)
+        if self.given.shared:
             self.place[rows] = -1
         return loss
+
+    def descend(
+        self, name: str, rows: Any, old: Any, slope: Any, share: float
+    ) -> None:
+        """Move the model's array of this name against a slope in its rows."""
+        x = getattr(self.model, name)
+        if self.given.shared:
+            rate = np.float32(share * self.given.step)
+            x[rows] = old - rate * self.adagrad.step(name, x, slope, rows)
+        else:
+            rate = np.float32(share * self.given.rate)
+            x -= rate * self.adam.step(name, x, slope)
 
     def run(self, tell: Callable[[str], None]) -> Iterator[None]:
         """Train for the epochs, or for the seconds, that are given, a batch at
@@ -893,14 +883,13 @@ def graph_of(given: Any, rng: Any) -> KnowledgeGraph:
     if given.data in ("hierarchy", "planted"):
         n = given.entities or (300 if given.data == "planted" else 800)
         relations = 4
-        drawn = (
-            planted(
-                rng, JOrthogonal(*PLANTED), n, relations, TAILS * relations * n
-            )
-            if given.data == "planted"
-            else hierarchy(rng, n)
-        )
-        train, test = held_out(drawn, given.held_out, n, relations, rng)
+        if given.data == "planted":
+            plane = JOrthogonal(2, 1)
+            wanted = TAILS * relations * n
+            drawn = planted_triples(rng, plane, n, relations, wanted)
+        else:
+            drawn = hierarchy(rng, n)
+        train, test = hold_out(drawn, given.held_out, n, relations, rng)
         return KnowledgeGraph(train, test[:0], test, n, relations)
     files = load_triples(given.data)
     graph = KnowledgeGraph(
@@ -909,7 +898,7 @@ def graph_of(given: Any, rng: Any) -> KnowledgeGraph:
     if given.entities is not None:
         graph = most_frequent(graph, given.entities)
     if not len(graph.test):
-        train, test = held_out(
+        train, test = hold_out(
             graph.train,
             given.held_out,
             graph.n_entities,
@@ -962,7 +951,7 @@ def report(title: str, training: Training, given: Any) -> None:
                 np.int64
             )
         ]
-    mrr, first, _, ten = measures(training.ranks(test))
+    mrr, first, _, ten = rank_measures(training.ranks(test))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
     spent = f"{training.epochs:.1f} epochs, {training.seconds:.1f} s"
     spent += f", {memory:.0f} MB"
@@ -997,11 +986,35 @@ INGREDIENTS: dict[str, dict[str, Any]] = {
 """UltraE with one ingredient changed, or as far as possible as printed."""
 
 
-def main() -> None:
+def command_line() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
         description=str(__doc__),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument(
+        "--models",
+        nargs="+",
+        default=["UltraE", "ComplEx", "DistMult"],
+        choices=["UltraE", "ComplEx", "DistMult"],
+    )
+    add_graph(parser)
+    add_ultrae(parser)
+    add_training(parser)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--ingredients",
+        action="store_true",
+        help="UltraE, with one ingredient changed at a time",
+    )
+    parser.add_argument(
+        "--verbose", action="store_true", help="print losses on the way"
+    )
+    return parser
+
+
+def add_graph(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the graph and of its triples."""
     parser.add_argument(
         "--data",
         default="hierarchy",
@@ -1020,16 +1033,14 @@ def main() -> None:
         help="share to test with, where there is no test file",
     )
     parser.add_argument(
-        "--models",
-        nargs="+",
-        default=["UltraE", "ComplEx", "DistMult"],
-        choices=["UltraE", "ComplEx", "DistMult"],
+        "--ranked", type=int, default=500, help="test triples that are ranked"
     )
+
+
+def add_ultrae(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of UltraE."""
     parser.add_argument(
         "--score", default="signed", choices=["signed", "printed"]
-    )
-    parser.add_argument(
-        "--loss", default="softmax", choices=["softmax", "cross-entropy"]
     )
     parser.add_argument(
         "--by",
@@ -1052,6 +1063,13 @@ def main() -> None:
         type=float,
         default=1.0,
         help="a typical rotation by pairs, in learning rates",
+    )
+
+
+def add_training(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the models and of their training."""
+    parser.add_argument(
+        "--loss", default="softmax", choices=["softmax", "cross-entropy"]
     )
     parser.add_argument(
         "--delta", type=float, default=0.0, help="of the cross-entropy"
@@ -1090,21 +1108,11 @@ def main() -> None:
         help="of the processor, for each model",
     )
     parser.add_argument("--epochs", type=int, help="instead of seconds")
-    parser.add_argument(
-        "--ranked", type=int, default=500, help="test triples that are ranked"
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--ingredients",
-        action="store_true",
-        help="UltraE, with one ingredient changed at a time",
-    )
-    parser.add_argument(
-        "--verbose", action="store_true", help="print losses on the way"
-    )
-    given = parser.parse_args()
+
+
+def main() -> None:
+    given = command_line().parse_args()
     graph = graph_of(given, np.random.default_rng(given.seed))
-    check(graph)
     numbers = f"{len(graph.train)} training and {len(graph.test)} test triples"
     print(
         f"{graph.n_entities} entities, {graph.n_relations} relations, "

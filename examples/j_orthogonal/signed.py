@@ -37,6 +37,8 @@ The table has medians over the seeds of MRR, filtered, of heads and tails;
 "chosen" is the test MRR at the mark with the best MRR of the validation
 triples, which also choose the step of each method that is drawn. Beside the
 figure a .csv has all medians.
+
+All numbers: ``docs/papers/001.md``.
 """
 
 from __future__ import annotations
@@ -54,17 +56,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decentorth import CSDM
-from decentorth.families.j_orthogonal.algorithms import jobcd
-from decentorth.families.knowledge_graphs.knowledge import held_out
-from decentorth.families.knowledge_graphs.planted import planted
-from decentorth.families.knowledge_graphs.ranking import measures
-from decentorth.families.knowledge_graphs.ultrae import UltraE
-from decentorth.families.knowledge_graphs.ultrae_settings import PLANTED
-from decentorth.numerics.random_streams import CounterStreams
-from decentorth.problems import KnowledgeGraph
-from decentorth.records.figures import panels, style
-from decentorth.records.publication import band, legend_below, publish
+from decentorth import CSDM, JJOBCD
+from decentorth.authoring import CounterStreams
+from decentorth.data import hold_out, planted_triples
+from decentorth.figures import band, legend_below, panels, publish, style
+from decentorth.problems import KnowledgeGraph, UltraE, rank_measures
 from decentorth.sets import JOrthogonal
 
 SIZES = {"as FB15k": (719, 308, 135, 22), "as WN18RR": (545, 233, 208, 5)}
@@ -78,7 +74,10 @@ TRIED = {
     "CSDM": (0.005, 0.02, 0.05, 0.2),
 }
 PUBLISHED = ("CSDM", 0.005)
-DIMENSION, BATCH, RATE, ROUNDS = 36, 72, 0.02, 5
+DIMENSION = 36
+BATCH = 72
+RATE = 0.02
+ROUNDS = 5
 MARKS = (0, 1, 2, 4, 8, 12, 16, 24)
 """The epochs after which loss and ranks are computed."""
 
@@ -102,16 +101,16 @@ def graph_of(size: tuple[int, int, int, int], seed: int) -> KnowledgeGraph:
     train, test, entities, relations = size
     rng = np.random.default_rng(seed)
     total = train + 2 * test
-    h, r, t = planted(
-        rng, JOrthogonal(*PLANTED), entities, -(-relations // 2), total // 2
+    h, r, t = planted_triples(
+        rng, JOrthogonal(2, 1), entities, -(-relations // 2), total // 2
     ).T
     mirror = np.stack((t, np.minimum(2 * r + 1, relations - 1), h), axis=1)
     both = np.stack((np.stack((h, 2 * r, t), axis=1), mirror), axis=1).reshape(
         -1, 3
     )
     drawn = both[np.sort(np.unique(both, axis=0, return_index=True)[1])][:total]
-    others, tested = held_out(drawn, test / total, entities, relations, rng)
-    trained, valid = held_out(
+    others, tested = hold_out(drawn, test / total, entities, relations, rng)
+    trained, valid = hold_out(
         others, test / len(others), entities, relations, rng
     )
     return KnowledgeGraph(trained, valid, tested, entities, relations)
@@ -141,7 +140,7 @@ def path(
         if mover.samples >= marks[len(rows)] * total:
             x = mover.state.x
             mrr = [
-                measures(problem.ranks(x[0], part).reshape(-1))[0]
+                rank_measures(problem.ranks(x[0], part).reshape(-1))[0]
                 for part in (problem.graph.valid, problem.graph.test)
             ]
             rows.append(
@@ -164,14 +163,21 @@ def path(
         seconds += time.process_time() - begun
 
 
+def along(problem: UltraE, gradient: Any) -> Any:
+    """What a method sees of the problem: the set, and this gradient."""
+    return SimpleNamespace(
+        constraint=problem.constraint, gradient=lambda x: gradient
+    )
+
+
 class Turns:
     """Relations by CSDM."""
 
     def __init__(
         self, problem: UltraE, name: str, step: float, seed: int
     ) -> None:
+        self.problem = problem
         self.method = CSDM(step_size=step, learning_rate=RATE)
-        self.constraint = problem.constraint
         self.samples = 0
         self.state: Any = self.method.init(
             problem, None, None, problem.start(seed)[None]
@@ -179,14 +185,14 @@ class Turns:
 
     def move(self, gradient: Any) -> None:
         """Move relations, entities and biases along a mini-batch's gradient."""
-        shown: Any = SimpleNamespace(
-            constraint=self.constraint, gradient=lambda x: gradient
-        )
-        self.state = self.method.step(shown, None, None, self.state)
+        seen = along(self.problem, gradient)
+        self.state = self.method.step(seen, None, None, self.state)
 
 
 class Pairs:
     """Relations by pairs of rows: J-JOBCD, or VR-J-JOBCD."""
+
+    method = JJOBCD(varsigma="pair", rounds=ROUNDS, learning_rate=RATE)
 
     def __init__(
         self, problem: UltraE, name: str, step: float, seed: int
@@ -199,7 +205,8 @@ class Pairs:
         self.streams = CounterStreams(seed, slice(0, 1))
         self.rng = np.random.default_rng([seed, 1])
         x = problem.start(seed)[None]
-        self.state: Any = jobcd.begin(1.0, problem, self.streams, x)
+        first = JJOBCD(varsigma=1.0)
+        self.state: Any = first.init(problem, None, self.streams, x)
         self.estimate = self._afresh(x) if self.reduced else x
 
     def _afresh(self, x: Any) -> Any:
@@ -210,27 +217,32 @@ class Pairs:
         """Move relations along the estimate or the gradient, entities and
         biases along a mini-batch's gradient.
         """
-        problem = self.problem
-        k = self.state.k
+        constraint = self.problem.constraint
+        bound = constraint.copies * len(constraint.each.signs)
         before = self.state.x.copy()
-        along = self.estimate if self.reduced else gradient
+        both = gradient.copy()
+        if self.reduced:
+            both[:, :bound] = self.estimate[:, :bound]
+        state = self.state._replace(varsigma=self._varsigma(both))
+        seen = along(self.problem, both)
+        self.state = self.method.step(seen, None, self.streams, state)
+        if self.reduced:
+            self._estimate_again(before)
+
+    def _varsigma(self, gradient: Any) -> Any:
+        """L for which a typical rotation has the size of the step."""
         slopes, relations = (
-            problem.unpack(part)["relations"][0] for part in (along, before)
+            self.problem.unpack(part)["relations"][0]
+            for part in (gradient, self.state.x)
         )
-        w = slopes @ relations.swapaxes(-1, -2) * problem.constraint.each.signs
+        signs = self.problem.constraint.each.signs
+        w = slopes @ relations.swapaxes(-1, -2) * signs
         self.rms += float(np.sqrt(np.mean((w - w.swapaxes(-1, -2)) ** 2)))
-        state = self.state._replace(
-            varsigma=np.full(1, self.rms / (k + 1) / (2.0 * self.step))
-        )
-        pairs = jobcd.disjoint_pairs(
-            self.streams, k, problem.constraint, ROUNDS
-        )
-        state = jobcd.move("pair", 1e-6, problem, state, along, pairs)
-        self.state = jobcd.release(problem, state, gradient, RATE)._replace(
-            k=k + 1
-        )
-        if not self.reduced:
-            return
+        return np.full(1, self.rms / (self.state.k + 1) / (2.0 * self.step))
+
+    def _estimate_again(self, before: Any) -> None:
+        """The estimate (9) at the point after a step."""
+        problem = self.problem
         total = len(problem.graph.train)
         if self.rng.random() < BATCH / (total + BATCH):
             self.estimate = self._afresh(self.state.x)
@@ -252,8 +264,8 @@ def chosen(rows: Any, part: int = Row._fields.index("test")) -> Any:
     return rows[np.arange(len(rows)), best, part]
 
 
-@style()
-def main() -> None:
+def arguments() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(
         description=str(__doc__),
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -269,86 +281,118 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--epochs", type=int)
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+Found = dict[tuple[str, float], Any]
+"""The rows ``(seeds, marks, parts)`` of each method and step."""
+
+
+def row_of(name: str, step: float, rows: Any) -> str:
+    """Medians over the seeds as a row of the table."""
+    middle = np.median(rows, axis=0)
+    best = chosen(rows)
+    when = np.median(chosen(rows, 0))
+    return (
+        f"{name:20s}{step:10g} "
+        + "".join(f"{line[4]:7.3f}" for line in middle)
+        + f"  {np.median(best):.3f} ({best.min():.3f} to "
+        f"{best.max():.3f}), {when:.2g}; {middle[-1, 2]:.2g}, "
+        f"{middle[-1, 1]:.2g}"
+    )
+
+
+def table(
+    title: str,
+    problems: list[UltraE],
+    all_steps: dict[str, tuple[float, ...]],
+    marks: list[int],
+) -> Found:
+    """Run all methods at all steps on one size of graphs, and print a row for
+    each.
+    """
+    print(
+        f"{title}: {SIZES[title]}\n{'':20s}{'MRR after':>10s} "
+        + "".join(f"{mark:7d}" for mark in marks)
+        + "  chosen (range), epochs; end: loss, s"
+    )
+    found: Found = {}
+    for name, steps in all_steps.items():
+        for step in steps:
+            rows = [
+                path(problem, name, step, marks, seed)
+                for seed, problem in enumerate(problems)
+            ]
+            found[name, step] = np.array(rows)
+            print(row_of(name, step, found[name, step]), flush=True)
+    return found
+
+
+def best_steps(found: Found) -> dict[str, float]:
+    """The step of each method with the best MRR of the validation triples."""
+    best: dict[str, float] = {}
+    scores: dict[str, float] = {}
+    for (name, step), rows in found.items():
+        score = float(np.median(chosen(rows, 3)))
+        if name not in best or score > scores[name]:
+            best[name] = step
+            scores[name] = score
+    return best
+
+
+def draw(axes: Any, title: str, found: Found, best: dict[str, float]) -> None:
+    """Test MRR and loss against epochs and seconds."""
+    shown = list(best.items())
+    if best["CSDM"] != PUBLISHED[1]:
+        shown.append(PUBLISHED)
+    columns = ((0, 4), (1, 4), (0, 2), (1, 2))
+    for place, (name, step) in enumerate(shown):
+        rows = found[name, step]
+        middle = np.median(rows, axis=0)
+        label = f"{name}, step {step:g}"
+        for panel, (across, up) in zip(axes, columns, strict=True):
+            band(panel, middle[1:, across], rows[:, 1:, up], place, label)
+            panel.set(
+                title=title,
+                xlabel=("epochs", "processor seconds")[across],
+                ylabel="loss" if up == 2 else "test MRR",
+            )
+    for panel in axes[2:]:
+        panel.set_yscale("log")
+
+
+def compared(found: Found, best: dict[str, float]) -> None:
+    """Print on how many seeds VR-J-JOBCD is above the others."""
+    own = chosen(found["VR-J-JOBCD", best["VR-J-JOBCD"]])
+    for name, step in found:
+        if name != "VR-J-JOBCD":
+            other = chosen(found[name, step])
+            print(
+                f"VR-J-JOBCD, step {best['VR-J-JOBCD']:g}, above {name}, "
+                f"step {step:g}: {(own > other).sum()} of {len(own)} seeds"
+            )
+
+
+@style()
+def main() -> None:
+    given = arguments()
     seeds = given.seeds or (10 if given.full else 2)
     epochs = given.epochs or (12 if given.full else 6)
     all_steps = TRIED if given.tried else BEST
     marks = [mark for mark in MARKS if mark <= epochs]
     figure, grid = panels(4, 2, (7.16, 8.4))
+    rows = ([*grid[0], *grid[1]], [*grid[2], *grid[3]])
     stored = []
-    for (title, size), axes in zip(
-        SIZES.items(), ([*grid[0], *grid[1]], [*grid[2], *grid[3]]), strict=True
-    ):
+    for (title, size), axes in zip(SIZES.items(), rows, strict=True):
         problems = [problem_of(size, seed) for seed in range(seeds)]
-        found: dict[tuple[str, float], Any] = {}
-        print(
-            f"{title}: {size}\n{'':20s}{'MRR after':>10s} "
-            + "".join(f"{mark:7d}" for mark in marks)
-            + "  chosen (range), epochs; end: loss, s"
-        )
-        for name, steps in all_steps.items():
-            for step in steps:
-                rows = np.array(
-                    [
-                        path(problem, name, step, marks, seed)
-                        for seed, problem in enumerate(problems)
-                    ]
-                )
-                found[name, step] = rows
-                middle = np.median(rows, axis=0)
-                stored += [
-                    (title, name, step, *(f"{number:.4g}" for number in line))
-                    for line in middle
-                ]
-                best = chosen(rows)
-                when = np.median(chosen(rows, 0))
-                print(
-                    f"{name:20s}{step:10g} "
-                    + "".join(f"{line[4]:7.3f}" for line in middle)
-                    + f"  {np.median(best):.3f} ({best.min():.3f} to "
-                    f"{best.max():.3f}), {when:.2g}; {middle[-1, 2]:.2g}, "
-                    f"{middle[-1, 1]:.2g}",
-                    flush=True,
-                )
-        tuned = {
-            name: max(
-                steps,
-                key=lambda step: float(np.median(chosen(found[name, step], 3))),
-            )
-            for name, steps in all_steps.items()
-        }
-        for place, (name, step) in enumerate(
-            [
-                *tuned.items(),
-                *([] if tuned["CSDM"] == PUBLISHED[1] else [PUBLISHED]),
-            ]
-        ):
-            middle = np.median(found[name, step], axis=0)
-            for panel, (across, up) in zip(
-                axes, ((0, 4), (1, 4), (0, 2), (1, 2)), strict=True
-            ):
-                band(
-                    panel,
-                    middle[1:, across],
-                    np.array(found[name, step])[:, 1:, up],
-                    place,
-                    f"{name}, step {step:g}",
-                )
-                panel.set(
-                    title=title,
-                    xlabel=("epochs", "processor seconds")[across],
-                    ylabel="loss" if up == 2 else "test MRR",
-                )
-        for panel in axes[2:]:
-            panel.set_yscale("log")
-        own = chosen(found["VR-J-JOBCD", tuned["VR-J-JOBCD"]])
-        for name, step in found:
-            if name != "VR-J-JOBCD":
-                other = chosen(found[name, step])
-                print(
-                    f"VR-J-JOBCD, step {tuned['VR-J-JOBCD']:g}, above {name}, "
-                    f"step {step:g}: {(own > other).sum()} of {seeds} seeds"
-                )
+        found = table(title, problems, all_steps, marks)
+        for (name, step), runs in found.items():
+            for line in np.median(runs, axis=0):
+                numbers = [f"{number:.4g}" for number in line]
+                stored.append((title, name, step, *numbers))
+        best = best_steps(found)
+        draw(axes, title, found, best)
+        compared(found, best)
     if seeds < 5:
         print("few seeds decide nothing where methods are close: --seeds 10")
     legend_below(figure, [grid[0][0], grid[2][0]], 2)

@@ -28,6 +28,8 @@ paper, at points with feasibility below 1e-6, and the time and iterations to 2,
 known minimum: shown is the relative gap to it. Over several seeds these are
 medians, those of times over the seeds that came there, whose number stands
 beside them if it is not that of all.
+
+All numbers: ``docs/papers/001.md``.
 """
 
 from __future__ import annotations
@@ -96,81 +98,77 @@ def planned(data: str, positive: int | None, options: Any) -> Table:
     return Table(data, positive, starts, targets, tasks)
 
 
+def head(table: Table, options: Any, names: list[str]) -> None:
+    """Print the first lines of a table."""
+    printed = options.form == "as-printed"
+    start = statistics.median(table.starts)
+    words = table.data
+    if table.positive is not None:
+        words += f", p = {table.positive}"
+    what = "objective"
+    value = "relative gap"
+    if printed:
+        start /= 2
+        what = value = "half objective"
+    print(
+        f"{words}, {options.form}, {options.seconds:g} s; {what} at the start "
+        f"{start:.4g}"
+    )
+    columns = "  ".join(f"{name:>16s}" for name in names)
+    print(f"{'method':31s} {value:>15s} {'feasibility':>12s}  {columns}")
+
+
+def cell(runs: Any, goals: list[float]) -> str:
+    """The median time and iterations to the goals of the seeds, and how many
+    seeds came there if not all.
+    """
+    there = []
+    for rows, goal in zip(runs, goals, strict=True):
+        first = next((row for row in rows if row.value <= goal), None)
+        if first is not None:
+            there.append((first.seconds, first.iteration))
+    if not there:
+        return "-"
+    seconds, iteration = map(statistics.median, zip(*there, strict=True))
+    some = ""
+    if len(there) < len(runs):
+        some = f" ({len(there)} of {len(runs)})"
+    return f"{seconds:.3g} s, {iteration:.0f}{some}"
+
+
 def show(table: Table, found: Iterator[Any], options: Any) -> None:
     """Print a table as its runs end."""
-    data, positive, starts, targets, _ = table
     printed = options.form == "as-printed"
-    start = statistics.median(starts)
-    names = (
-        [f"to {start * factor / 2:.3g}" for factor in FACTORS]
-        if printed
-        else [f"to gap {gap:g}" for gap in GAPS]
-    )
-    words = data if positive is None else f"{data}, p = {positive}"
-    print(
-        f"{words}, {options.form}, {options.seconds:g} s; "
-        f"{'half objective' if printed else 'objective'} at the start ",
-        end="",
-    )
-    print(f"{start / 2 if printed else start:.4g}")
-    print(
-        f"{'method':31s} "
-        f"{'half objective' if printed else 'relative gap':>15s} "
-        f"{'feasibility':>12s}  ",
-        end="",
-    )
-    print("  ".join(f"{name:>16s}" for name in names))
+    start = statistics.median(table.starts)
+    names = [f"to gap {gap:g}" for gap in GAPS]
+    if printed:
+        names = [f"to {start * factor / 2:.3g}" for factor in FACTORS]
+    head(table, options, names)
+    nothing = Row(0.0, 0, 0.0, math.nan, math.nan)
     for name in methods(options.form, options.warm):
-        runs, endings = zip(*[next(found) for _ in starts], strict=True)
+        runs, endings = zip(*[next(found) for _ in table.starts], strict=True)
         least = [
-            min(
-                rows,
-                key=lambda row: row.value,
-                default=Row(0.0, 0, 0.0, math.nan, math.nan),
-            )
+            min(rows, key=lambda row: row.value, default=nothing)
             for rows in runs
         ]
-        cells = []
-        for place in range(len(names)):
-            firsts = [
-                next((row for row in rows if row.value <= own[place]), None)
-                for rows, own in zip(runs, targets, strict=True)
-            ]
-            there = [
-                (row.seconds, row.iteration)
-                for row in firsts
-                if row is not None
-            ]
-            some = (
-                f" ({len(there)} of {len(starts)})"
-                if 0 < len(there) < len(starts)
-                else ""
-            )
-            seconds, iteration = (
-                map(statistics.median, zip(*there, strict=True))
-                if there
-                else (0.0, 0)
-            )
-            cells.append(
-                f"{seconds:.3g} s, {iteration:.0f}{some}" if there else "-"
-            )
         value, feasibility = np.median(
             [(row.value, row.feasibility) for row in least], axis=0
         )
         shown = f"{value / 2 if printed else value:.3g}"
+        goals = zip(*table.targets, strict=True)
+        cells = "  ".join(f"{cell(runs, list(one)):>16s}" for one in goals)
         ending = ", ".join(dict.fromkeys(endings))
         print(
-            f"{name:31s} {shown:>15s} {feasibility:12.0e}  "
-            f"{'  '.join(f'{cell:>16s}' for cell in cells)}  {ending}",
+            f"{name:31s} {shown:>15s} {feasibility:12.0e}  {cells}  {ending}",
             flush=True,
         )
-    if len(starts) < 3:
+    if len(table.starts) < 3:
         print(
             "few seeds decide nothing where methods are close: --seeds 3 or "
             "more"
         )
-    if printed and data in PUBLISHED and positive is None:
-        print(f"published, 90 s on a GPU machine: {PUBLISHED[data]}")
+    if printed and table.data in PUBLISHED and table.positive is None:
+        print(f"published, 90 s on a GPU machine: {PUBLISHED[table.data]}")
 
 
 def main() -> None:

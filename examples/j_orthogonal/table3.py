@@ -23,6 +23,8 @@ package, a constant 0.3 L with f's Lipschitz constant L. The paper has the first
 six after 30 s on a GPU machine. Figure 3 shows the feasibility against the
 first beta, in the printed form: medians and ranges over the seeds, betas from
 1e2 to 1e9.
+
+All numbers: ``docs/papers/001.md``.
 """
 
 from __future__ import annotations
@@ -31,14 +33,20 @@ import argparse
 import statistics
 import warnings
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from experiment import mapped, settings_of, start_value
 
 import decentorth as do
-from decentorth.records.figures import logarithmic, panels, style
-from decentorth.records.publication import band, legend_below, publish
+from decentorth.figures import (
+    band,
+    legend_below,
+    logarithmic,
+    panels,
+    publish,
+    style,
+)
 
 METHODS = {
     **{
@@ -111,15 +119,38 @@ def cell(found: list[tuple[float, float]] | None) -> str:
     return f"{reached:.2e} ({feasibility:.0e})"
 
 
+SCHEDULES = {"constant": "constant", "published": "doubled every 5 iterations"}
+"""The schedules of figure 3 by their labels."""
+
+
+def draw_panel(
+    axes: Any, data: str, found: Iterator[Any], seeds: int, label: str
+) -> None:
+    """A panel of figure 3, and a line of print for each beta."""
+    for place, words in enumerate(SCHEDULES.values()):
+        columns = []
+        for beta in BETAS:
+            reached = next(found)
+            column = [DIVERGED] * seeds
+            if reached is not None:
+                column = [max(off, 1e-17) for _, off in reached]
+            columns.append(column)
+            print(
+                f"{data}, {words}, first beta {beta:.0e}: feasibility "
+                f"{statistics.median(column):.1e} "
+                f"({min(column):.1e} to {max(column):.1e})",
+                flush=True,
+            )
+        logarithmic(axes, r"first $\beta$", label)
+        values = np.array(columns).T
+        band(axes, BETAS, values, place, words, marker="os"[place])
+
+
 @style()
 def draw(
     path: str, sizes: list[tuple[str, int]], seeds: int, jobs: int
 ) -> None:
     """Figure 3: the feasibility against the first beta."""
-    schedules = {
-        "constant": "constant",
-        "published": "doubled every 5 iterations",
-    }
     every = [
         Runs(
             data,
@@ -129,46 +160,15 @@ def draw(
             seeds,
         )
         for data, iterations in sizes
-        for schedule in schedules
+        for schedule in SCHEDULES
         for beta in BETAS
     ]
     found = mapped(ends, every, jobs)
-    figure, axes = panels(
-        1, len(sizes), (min(7.16, 1.2 + 2.3 * len(sizes)), 2.4)
-    )
+    width = min(7.16, 1.2 + 2.3 * len(sizes))
+    figure, axes = panels(1, len(sizes), (width, 2.4))
+    label = r"$\frac{1}{n^2}\sum_{ij}|x^\top J x - J|_{ij}$"
     for axis, (data, iterations) in zip(axes[0], sizes, strict=True):
-        for place, label in enumerate(schedules.values()):
-            columns = []
-            for beta in BETAS:
-                reached = next(found)
-                columns.append(
-                    [DIVERGED] * seeds
-                    if reached is None
-                    else [max(off, 1e-17) for _, off in reached]
-                )
-                print(
-                    f"{data}, {label}, first beta {beta:.0e}: feasibility "
-                    f"{statistics.median(columns[-1]):.1e}",
-                    end="",
-                )
-                print(
-                    f" ({min(columns[-1]):.1e} to {max(columns[-1]):.1e})",
-                    flush=True,
-                )
-            logarithmic(
-                axis,
-                r"first $\beta$",
-                r"$\frac{1}{n^2}\sum_{ij}|x^\top J x - J|_{ij}$"
-                * (axis is axes[0][0]),
-            )
-            band(
-                axis,
-                BETAS,
-                np.array(columns).T,
-                place,
-                label,
-                marker="os"[place],
-            )
+        draw_panel(axis, data, found, seeds, label * (axis is axes[0][0]))
         axis.set_title(f"{data}, {iterations} iterations")
     legend_below(figure, axes[0], 2)
     publish(
@@ -180,6 +180,33 @@ def draw(
         from 0 on; {DIVERGED:g} stands for a run that diverged. Made by
         examples/j_orthogonal/table3.py.""",
     )
+
+
+def table(sizes: list[tuple[str, int]], seeds: int, jobs: int) -> None:
+    """Print table 3."""
+    forms = ("as-printed", "well-posed")
+    every = [
+        Runs(data, form, method, iterations, seeds)
+        for data, iterations in sizes
+        for method in METHODS.values()
+        for form in forms
+    ]
+    found = mapped(ends, every, jobs)
+    for data, iterations in sizes:
+        settings = settings_of(data, "as-printed", None, 0.0)
+        starts = [start_value(settings, seed) for seed in range(seeds)]
+        start = 0.5 * statistics.median(starts)
+        print(
+            f"{data}, {iterations} iterations, seeds: {seeds}; half objective "
+            f"of the printed form at the start {start:.3g}"
+        )
+        print(
+            f"  {'beta':18s} {'printed form: half objective':>30s} "
+            f"{'well-posed form: relative gap':>30s}"
+        )
+        for name in METHODS:
+            cells = [cell(next(found)) for _ in forms]
+            print(f"  {name:18s} {cells[0]:>30s} {cells[1]:>30s}", flush=True)
 
 
 def main() -> None:
@@ -211,39 +238,13 @@ def main() -> None:
         help="draw figure 3 to this file, which must end in .png, instead",
     )
     options = parser.parse_args()
-    sizes = [(data, options.iterations) for data in options.data] + (
-        [("randn1000", 200)] if options.full else []
-    )
+    sizes = [(data, options.iterations) for data in options.data]
+    if options.full:
+        sizes.append(("randn1000", 200))
     if options.figure:
         draw(options.figure, sizes, options.seeds, options.jobs)
-        return
-    forms = ("as-printed", "well-posed")
-    every = [
-        Runs(data, form, method, iterations, options.seeds)
-        for data, iterations in sizes
-        for method in METHODS.values()
-        for form in forms
-    ]
-    found: Iterator[list[tuple[float, float]] | None] = mapped(
-        ends, every, options.jobs
-    )
-    for data, iterations in sizes:
-        starts = [
-            start_value(settings_of(data, "as-printed", None, 0.0), seed)
-            for seed in range(options.seeds)
-        ]
-        start = 0.5 * statistics.median(starts)
-        print(
-            f"{data}, {iterations} iterations, seeds: {options.seeds}; ", end=""
-        )
-        print(f"half objective of the printed form at the start {start:.3g}")
-        print(
-            f"  {'beta':18s} {'printed form: half objective':>30s} "
-            f"{'well-posed form: relative gap':>30s}"
-        )
-        for name in METHODS:
-            cells = [cell(next(found)) for _ in forms]
-            print(f"  {name:18s} {cells[0]:>30s} {cells[1]:>30s}", flush=True)
+    else:
+        table(sizes, options.seeds, options.jobs)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ Error against operations and against processor time, logarithmic, medians and
 ranges over the seeds. Above with the steps as printed; below with steps that
 work for every number of blocks, RSM's tuned as well. Prints final errors, on
 how many seeds the error came below 2e-4 and stayed there, and what that took.
+
+All numbers: ``docs/papers/002.md``.
 """
 
 import os
@@ -32,10 +34,15 @@ from itertools import product
 import numpy as np
 
 import decentorth as do
-from decentorth.api import set_up
+from decentorth.figures import (
+    band,
+    legend_below,
+    logarithmic,
+    panels,
+    publish,
+    style,
+)
 from decentorth.problems import ODLSettings, RSRSettings
-from decentorth.records.figures import logarithmic, panels, style
-from decentorth.records.publication import band, legend_below, publish
 
 ENOUGH = 2e-4
 BLOCKS = (3, 5, 10)
@@ -115,16 +122,15 @@ def curve(task):
     iterations.
     """
     name, row, method, seed, iterations = task
-    run = set_up(
-        PROBLEMS[name].problem(1, seed),
-        METHODS[name][row][1][method],
-        seed=seed,
-        comm="serial",
-    )
+    made = METHODS[name][row][1][method]
+    settings = {"seed": seed, "comm": "serial"}
+    problem = do.solve(
+        PROBLEMS[name].problem(1, seed), made, iterations=0, **settings
+    ).problem
     due = {0, *np.unique(np.geomspace(1, iterations, 120).round().astype(int))}
     rows = []
     seconds = 0.0
-    states = run.states()
+    states = do.iterate(problem, made, **settings)
     for k in range(iterations + 1):
         mark = time.process_time()
         state = next(states)
@@ -134,10 +140,43 @@ def curve(task):
                 (
                     state.flops[0],
                     seconds if k else 0.0,
-                    run.problem.error(state.x[0]),
+                    problem.error(state.x[0]),
                 )
             )
     return np.array(rows).T
+
+
+def report(method, flops, seconds, errors):
+    """Print the errors in the end, and what it takes to stay below `ENOUGH`."""
+    needed = []
+    for f, s, error in zip(flops, seconds, errors, strict=True):
+        since = np.flatnonzero(np.append(True, error > ENOUGH))[-1]
+        if since < len(f):
+            needed.append((f[since], s[since]))
+    cost = "never"
+    if needed:
+        cost = "flops {:.1e}, {:.2f} s".format(*np.median(needed, axis=0))
+    last = errors[:, -1]
+    print(
+        f"  {method:13s} error {np.median(last):.1e} ({last.min():.1e} "
+        f"to {last.max():.1e}); "
+        f"below {ENOUGH:g} on {len(needed)} of {len(errors)} seeds: {cost}"
+    )
+
+
+def draw(pair, place, method, flops, seconds, errors):
+    """A method's errors against operations and against time."""
+    shown = np.maximum(errors[:, 1:], 1e-16)
+    for axis, across in zip(pair, (flops, seconds), strict=True):
+        band(axis, np.median(across, axis=0)[1:], shown, place, method)
+
+
+def finish(pair, title):
+    """Titles and labels of a row of panels."""
+    logarithmic(pair[0], "floating-point operations", "error")
+    logarithmic(pair[1], "processor seconds", "")
+    for axis in pair:
+        axis.set_title(title)
 
 
 @style()
@@ -159,46 +198,12 @@ def main(name="rsr", path="figure.png", seeds=2, share=1.0):
         axes, METHODS[name].items(), strict=True
     ):
         print(f"{row}:")
-        for number, method in enumerate(methods):
-            runs = np.array(
-                [found[name, row, method, seed] for seed in range(seeds)]
-            )
-            flops, seconds, errors = runs.transpose(1, 0, 2)
-            for axis, across in zip(pair, (flops, seconds), strict=True):
-                band(
-                    axis,
-                    np.median(across, axis=0)[1:],
-                    np.maximum(errors[:, 1:], 1e-16),
-                    number,
-                    method,
-                )
-            since = [
-                np.flatnonzero(np.append(True, error > ENOUGH))[-1]
-                for error in errors
-            ]
-            needed = [
-                (f[k], s[k])
-                for f, s, k in zip(flops, seconds, since, strict=True)
-                if k < len(f)
-            ]
-            cost = (
-                "flops {:.1e}, {:.2f} s".format(*np.median(needed, axis=0))
-                if needed
-                else "never"
-            )
-            last = errors[:, -1]
-            print(
-                f"  {method:13s} error {np.median(last):.1e} ({last.min():.1e} "
-                f"to {last.max():.1e}); "
-                f"below {ENOUGH:g} on {len(needed)} of {seeds} seeds: {cost}"
-            )
-        for axis, label in zip(
-            pair,
-            ("floating-point operations", "processor seconds"),
-            strict=True,
-        ):
-            logarithmic(axis, label, "error" * (axis is pair[0]))
-            axis.set_title(f"{TITLES[name]}, steps {row}")
+        for place, method in enumerate(methods):
+            runs = [found[name, row, method, seed] for seed in range(seeds)]
+            columns = np.array(runs).transpose(1, 0, 2)
+            report(method, *columns)
+            draw(pair, place, method, *columns)
+        finish(pair, f"{TITLES[name]}, steps {row}")
     legend_below(figure, axes[0], 4)
     publish(
         figure,

@@ -19,6 +19,8 @@ iterations, medians and ranges over the seeds; prints it after the last
 iteration, on how many seeds it is below 1e-6, and the last iteration in which
 it was above 1: how short steps must be for dictionaries, and so how much way is
 left then.
+
+Explained in ``docs/nonsmooth.md``.
 """
 
 import os
@@ -33,10 +35,8 @@ import numpy as np
 
 import decentorth as do
 import topologies as tp
-from decentorth.api import set_up
+from decentorth.figures import band, legend_below, panels, publish, style
 from decentorth.problems import ODLSettings, RSRSettings
-from decentorth.records.figures import panels, style
-from decentorth.records.publication import band, legend_below, publish
 
 AGENTS = 10
 ENOUGH = 1e-6
@@ -86,27 +86,38 @@ def curve(task):
     """Iterations, every fifth and the last, and the worst agent's error in
     them.
     """
-    problem, steps, graph, seed, share = task
-    settings, methods = PROBLEMS[problem]
+    name, steps, graph, seed, share = task
+    settings, methods = PROBLEMS[name]
     method, iterations = methods[steps]
     W = GRAPHS[graph](seed)
     last = max(20, round(iterations * share))
-    run = set_up(
-        settings.problem(AGENTS, seed),
-        method(W),
-        W,
-        seed=seed,
-        comm="serial",
-    )
+    made = method(W)
+    more = {"seed": seed, "comm": "serial"}
+    problem = do.solve(
+        settings.problem(AGENTS, seed), made, W, iterations=0, **more
+    ).problem
     rows = []
-    for state in islice(run.states(), last + 1):
+    for state in islice(do.iterate(problem, made, W, **more), last + 1):
         if state.k % 5 == 0 or state.k == last:
-            rows.append((state.k, max(map(run.problem.error, state.x))))
+            rows.append((state.k, max(map(problem.error, state.x))))
     return np.array(rows).T
 
 
-@style()
-def main():
+def report(words, k, errors):
+    """Print the worst agent's error in the end, and when it was above 1."""
+    final = errors[:, -1]
+    above = [int(k[error > 1.0].max(initial=0.0)) for error in errors]
+    print(
+        f"{words}: error {np.median(final):.1e} "
+        f"({final.min():.1e} to {final.max():.1e}) after "
+        f"{k[-1]:.0f} iterations; below {ENOUGH:g} on "
+        f"{np.sum(final < ENOUGH)} of {len(errors)} seeds; "
+        f"above 1 until iteration {np.median(above):.0f} ({max(above)})"
+    )
+
+
+def arguments():
+    """The command line."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -117,7 +128,12 @@ def main():
     parser.add_argument(
         "--share", type=float, default=1.0, help="of the iterations"
     )
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+@style()
+def main():
+    options = arguments()
     seeds = 10 if options.full else options.seeds
     rows = [
         (problem, steps, graph)
@@ -127,38 +143,23 @@ def main():
     tasks = [
         (*row, seed, options.share) for row, seed in product(rows, range(seeds))
     ]
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        found = dict(zip(tasks, pool.map(curve, tasks), strict=True))
     figure, axes = panels(1, len(PROBLEMS), (7.16, 3.2), sharey=True)
     shown = dict(zip(PROBLEMS, axes[0], strict=True))
-    curves = dict.fromkeys(PROBLEMS, 0)
-    for problem, steps, graph in rows:
-        runs = np.array(
-            [
-                found[problem, steps, graph, seed, options.share]
-                for seed in range(seeds)
-            ]
-        )
-        k = runs[0, 0]
-        errors = np.maximum(runs[:, 1], 1e-16)
-        final = errors[:, -1]
-        above = [int(k[error > 1.0].max(initial=0.0)) for error in errors]
-        print(
-            f"{problem}, {graph}, steps {steps}: error {np.median(final):.1e} "
-            f"({final.min():.1e} to {final.max():.1e}) after "
-            f"{k[-1]:.0f} iterations; below {ENOUGH:g} on "
-            f"{np.sum(final < ENOUGH)} of {seeds} seeds; "
-            f"above 1 until iteration {np.median(above):.0f} ({max(above)})"
-        )
-        shown[problem].set_yscale("log")
-        band(shown[problem], k, errors, curves[problem], f"{graph}, {steps}")
-        curves[problem] += 1
+    places = dict.fromkeys(PROBLEMS, 0)
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        found = pool.map(curve, tasks)
+        for problem, steps, graph in rows:
+            runs = np.array([next(found) for _ in range(seeds)])
+            k = runs[0, 0]
+            errors = np.maximum(runs[:, 1], 1e-16)
+            report(f"{problem}, {graph}, steps {steps}", k, errors)
+            shown[problem].set_yscale("log")
+            label = f"{graph}, {steps}"
+            band(shown[problem], k, errors, places[problem], label)
+            places[problem] += 1
     for problem, panel in shown.items():
-        panel.set(
-            title=problem,
-            xlabel="iteration",
-            ylabel="error of the worst agent" * (panel is axes[0][0]),
-        )
+        panel.set(title=problem, xlabel="iteration")
+    axes[0][0].set_ylabel("error of the worst agent")
     legend_below(figure, axes[0], 3)
     publish(
         figure,

@@ -15,6 +15,8 @@ A subgradient method looks for the subspace that most images are near
 exchange points only. How far an image is from the subspace ranks outliers;
 principal components, of the images and of the images divided by their norms,
 are drawn towards them. Printed and drawn is the area under the ROC curve.
+
+Explained in ``docs/nonsmooth.md``.
 """
 
 import os
@@ -85,36 +87,13 @@ METHODS = {
 }
 
 
-def main(path="outliers.png", digits=10, share=0.3):
-    areas = {name: [] for name in METHODS}
-    figure, (left, right) = plt.subplots(
-        1, 2, figsize=(11, 4.4), layout="constrained"
-    )
-    for digit in range(digits):
-        X, outlier = mixture(digit, share)
-        for (name, found), method in zip(
-            areas.items(), METHODS.values(), strict=True
-        ):
-            score = method(X)
-            found.append(roc_auc_score(outlier, score))
-            if digit == 0:
-                left.plot(
-                    *roc_curve(outlier, score)[:2],
-                    label=f"{name} ({found[-1]:.3f})",
-                )
-        print(
-            f"digit {digit}: "
-            + ", ".join(
-                f"{name} {found[-1]:.3f}" for name, found in areas.items()
-            ),
-            flush=True,
-        )
-    print(
-        "mean:    "
-        + ", ".join(
-            f"{name} {np.mean(found):.3f}" for name, found in areas.items()
-        )
-    )
+def listed(areas):
+    """The areas of all methods in a line."""
+    return ", ".join(f"{name} {area:.3f}" for name, area in areas.items())
+
+
+def finish(left, right, areas):
+    """Bars of all areas, labels and legends."""
     left.plot([0, 1], [0, 1], color="0.7", linewidth=1)
     left.set(
         xlabel="inliers taken for outliers",
@@ -122,16 +101,40 @@ def main(path="outliers.png", digits=10, share=0.3):
         title="digit 0 (area under the curve)",
     )
     left.legend(loc="lower right")
-    for place, (name, found) in enumerate(areas.items()):
-        right.bar(
-            np.arange(digits) + 0.21 * (place - 1.5), found, 0.21, label=name
-        )
+    digits = np.arange(len(areas))
+    for place, name in enumerate(METHODS):
+        heights = [one[name] for one in areas]
+        right.bar(digits + 0.21 * (place - 1.5), heights, 0.21, label=name)
     right.set(
         xlabel="digit of the inliers",
         ylabel="area under the ROC curve",
         ylim=(0.8, 1.0),
-        xticks=range(digits),
+        xticks=digits,
     )
+
+
+def main(path="outliers.png", digits=10, share=0.3):
+    areas = []
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(11, 4.4), layout="constrained"
+    )
+    for digit in range(digits):
+        X, outlier = mixture(digit, share)
+        scores = {name: method(X) for name, method in METHODS.items()}
+        areas.append(
+            {
+                name: roc_auc_score(outlier, score)
+                for name, score in scores.items()
+            }
+        )
+        print(f"digit {digit}: {listed(areas[-1])}", flush=True)
+        if digit == 0:
+            for name, score in scores.items():
+                label = f"{name} ({areas[0][name]:.3f})"
+                left.plot(*roc_curve(outlier, score)[:2], label=label)
+    means = {name: np.mean([one[name] for one in areas]) for name in METHODS}
+    print(f"mean:    {listed(means)}")
+    finish(left, right, areas)
     figure.savefig(path, dpi=150)
 
 

@@ -11,6 +11,8 @@ laboratory. This notebook asks three questions:
 3. What do they send?
 
 It needs ``pip install ".[plot,data,frames]"`` in a checkout.
+
+Explained in ``docs/own_data.md``.
 """
 
 # %%

@@ -7,6 +7,8 @@ depends on what you count. This notebook compares by iterations and by bytes,
 says what makes a comparison fair, and shows where the winner changes.
 
 It needs ``pip install ".[plot]"`` in a checkout.
+
+Explained in ``docs/comparing.md``.
 """
 
 # %%

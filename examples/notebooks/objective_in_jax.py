@@ -11,6 +11,8 @@ here it is an example of a wider question:
     it over their data, without a formula for the gradient?
 
 It needs ``pip install ".[plot,jax]"`` in a checkout.
+
+Explained in ``docs/own_objective.md``.
 """
 
 # %%
@@ -26,7 +28,9 @@ import numpy as np
 import decentorth as do
 
 rng = np.random.default_rng(0)
-talkers, rooms, length = 6, 5, 800
+talkers = 6
+rooms = 5
+length = 800
 rotation = np.linalg.qr(rng.standard_normal((talkers, talkers)))[0]
 sources = rng.laplace(size=(rooms, length, talkers)) / np.sqrt(2)
 recordings = sources @ rotation.T

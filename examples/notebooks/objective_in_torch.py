@@ -7,6 +7,8 @@ orthogonal. Five agents train such a matrix together; each has sequences that
 the others never see. The loss is written in PyTorch, and has a loop in it.
 
 It needs ``pip install ".[plot,torch]"`` in a checkout.
+
+Explained in ``docs/own_objective.md``.
 """
 
 # %%
@@ -22,11 +24,14 @@ import torch
 import decentorth as do
 
 rng = np.random.default_rng(0)
-width, agents, steps = 6, 5, 8
+width = 6
+agents = 5
+steps = 8
 angles = rng.uniform(0.05, 0.3, width // 2)
 truth = np.zeros((width, width))
 for k, angle in enumerate(angles):
-    c, s = np.cos(angle), np.sin(angle)
+    c = np.cos(angle)
+    s = np.sin(angle)
     truth[2 * k : 2 * k + 2, 2 * k : 2 * k + 2] = [[c, -s], [s, c]]
 starts = rng.standard_normal((agents, 40, width))
 ends = starts @ np.linalg.matrix_power(truth, steps)

@@ -20,12 +20,14 @@ import topologies as tp
 from decentorth.algorithms.centralized.line_search import MOST
 from decentorth.api import Options, set_up
 from decentorth.api.capabilities import check_network
+from decentorth.api.steps import for_network, wrapped
 from decentorth.commands.new.algorithm import Template
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
+from decentorth.numerics.states import copied
 from decentorth.problems import PCA, FunctionProblem, Procrustes, RSRSettings, SparsePCA
 from decentorth.protocols import Array, LocalProducts, Signature, Signatures
-from decentorth.running.checkpoint.states import copied, put_together, taken_apart
+from decentorth.running.checkpoint.state_arrays import put_together, taken_apart
 from decentorth.sets import GeneralizedStiefel, JOrthogonal, Stiefel
 from decentorth.stopping import Consensus, Feasibility, GradientNorm
 from tests.reference import naive
@@ -197,6 +199,7 @@ def small_gevp() -> Any:
 
 
 NUMBA = importlib.util.find_spec("numba") is not None
+FAST: dict[str, Any] = {"order": "accelerated"}
 COMPILED = on("drfgt-numba", partial(do.DRFGT, kernel="numba"), "procrustes", "ring")
 """In slow tests alone, for its kernel takes long to compile."""
 SLOW = pytest.mark.slow
@@ -274,6 +277,8 @@ METHODS = [
         field=tracked_gradient,
     ),
     on("dprgt", do.DPRGT, "procrustes", "star", **TANGENT),
+    on("dprgt-fast", partial(do.DPRGT, **FAST), "procrustes", "star", **TANGENT),
+    on("drgta-fast", partial(do.DRGTA, **FAST), "pca", "ring", **TANGENT),
     on(
         "dprgt-chebyshev",
         partial(do.DPRGT, rounds=3, chebyshev=True),
@@ -548,9 +553,7 @@ class Setup:
         self.problem = method.problem() if problem is None else problem
         self.n = self.problem.n_agents
         self.network: Any = Network(method.W(self.n))
-        given = method.algorithm()
-        settled = given.resolved(self.network) if hasattr(given, "resolved") else given
-        self.algorithm = settled.running() if hasattr(settled, "running") else settled
+        self.algorithm: Any = wrapped(for_network(method.algorithm(), self.network))
         self.streams = CounterStreams(seed, slice(0, self.n))
         self.x0 = stack(point(self.problem, seed), self.n)
 
@@ -623,7 +626,9 @@ def test_states_keep_shapes_kinds_and_layout(method: Method) -> None:
         assert {name: (value.shape, value.dtype) for name, value in arrays.items()} == kinds
         assert all(value.flags.c_contiguous for value in arrays.values())
         assert {
-            name: type(value) for name, value in counts.items() if ".progress." not in name
+            name.replace(".inner.", "."): type(value)
+            for name, value in counts.items()
+            if ".progress." not in name
         } == expected
         assert state.k == k
         assert k == 0 or state.gradients - gradients in method.spends
@@ -702,10 +707,10 @@ def test_saved_and_resumed_is_as_if_never_stopped(method: Method, tmp_path: Path
         columns = {
             name: column.tobytes() for name, column in result.history.items() if name != "seconds"
         }
-        return bits(result.state) | columns
+        return bits(result.state) | columns | {"k": result.state.k}
 
     uninterrupted = run()
-    every = max(1, min(11, uninterrupted["state.k"] // 2))  # a method may end by itself
+    every = max(1, min(11, uninterrupted["k"] // 2))  # a method may end by itself
     assert run(checkpoints=do.Checkpoints(tmp_path, every=every)) == uninterrupted
     assert run(resume=tmp_path / f"{every:09d}") == uninterrupted
 

@@ -26,7 +26,7 @@ LAYOUT = frozenset(
         tokenize.ENCODING,
     )
 )
-PARTS = ("estimators", "compare", "theory", "commands")
+PARTS = ("commands", "estimators", "lab", "training")
 """Folders of decentorth that are counted alone; all others but families are the core."""
 
 
@@ -53,7 +53,7 @@ def part(path: Path) -> str:
     if top == "decentorth" and folders[:1] != ["families"]:
         return folders[0] if folders and folders[0] in PARTS else "core"
     if top == "topologies":
-        return top
+        return "topologies/line" if folders[:1] == ["line"] else top
     return "/".join([top, *folders][: 3 if "families" in folders else 2])
 
 

@@ -146,12 +146,12 @@ ALLOWED = {
         "inner",
     ): "a method of a single agent",
     (
-        "decentorth/algorithms/centralized/line_search.py",
+        "decentorth/algorithms/centralized/search_points.py",
         "Vector.inner",
         "vdot",
     ): "a method of a single agent",
     (
-        "decentorth/algorithms/centralized/line_search.py",
+        "decentorth/algorithms/centralized/search_points.py",
         "begun",
         "inner",
     ): "a method of a single agent",
@@ -248,37 +248,52 @@ ALLOWED = {
         "sum",
     ): "the targets of one agent, in a loop over agents",
     (
-        "decentorth/problems/features/split.py",
+        "decentorth/families/features/split.py",
         "SplitPencil.__init__",
         "any",
     ): "the diagonal of E, which all agents share",
+    (
+        "decentorth/families/features/exact_end.py",
+        "_Flooding.total",
+        "max",
+    ): "Network.max, exact",
+    (
+        "decentorth/families/features/exact_end.py",
+        "_measured",
+        "norm",
+    ): "a matrix that all agents share",
+    (
+        "decentorth/families/features/exact_end.py",
+        "certify",
+        "max",
+    ): "the values, which all agents share",
     (
         "decentorth/families/j_orthogonal/sets/j_orthogonal.py",
         "JOrthogonal.retract",
         "LinAlgError",
     ): "then each agent alone",
     (
-        "decentorth/problems/features/split.py",
+        "decentorth/families/features/split.py",
         "SplitPencil._starts",
         "accumulate",
     ): "numbers of features",
     (
-        "decentorth/problems/features/split.py",
+        "decentorth/families/features/split.py",
         "SplitPencil.error",
         "norm",
     ): "a measure of one point",
     (
-        "decentorth/problems/features/split.py",
+        "decentorth/families/features/split.py",
         "SplitMetrics.__call__",
         "sum",
     ): "Collective.sum, which adds in agent order",
     (
-        "decentorth/problems/features/split.py",
+        "decentorth/families/features/split.py",
         "SplitMetrics.__call__",
         "norm",
     ): "a measure of one point",
     (
-        "decentorth/problems/features/split.py",
+        "decentorth/families/features/split.py",
         "SplitMetrics.__call__",
         "all",
     ): "a measure of one point",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -164,7 +165,7 @@ COMMANDS = (
         f"decentorth.{name}."
         for name in "commands lab records run __main__ network.transport.ulfm registry families.asynchronous.replay".split()
     ),
-    *("topologies.command.", "topologies.flags."),
+    *("topologies.command.", "topologies.line.flags."),
 )
 """Modules of the package that may write flags: commands, a line for a launcher, and a message that
 has both forms."""
@@ -186,3 +187,38 @@ def test_messages_of_the_library_name_arguments_of_python() -> None:
     library = [source for source in modules() if not f"{source.name}.".startswith(COMMANDS)]
     assert [place for source in library for place in flags(source)] == []
     assert flags(module("decentorth.new", 'raise ValueError("leave x0 out (--start)")'))
+
+
+def fragments(tree: ast.AST) -> list[int]:
+    """The lines of texts that are kept in a variable for the message of the next statement."""
+    found = []
+    bodies = [getattr(node, name, []) for node in ast.walk(tree) for name in ("body", "orelse")]
+    for body in bodies:
+        if not isinstance(body, list):  # that of a lambda or a conditional expression
+            continue
+        for first, second in pairwise(body):
+            match first:
+                case ast.Assign(
+                    targets=[ast.Name(id=name)], value=ast.JoinedStr() | ast.Constant(value=str())
+                ) if isinstance(second, ast.Raise) and any(
+                    isinstance(node, ast.FormattedValue) and ast.unparse(node.value) == name
+                    for node in ast.walk(second)
+                ):
+                    found.append(first.lineno)
+    return found
+
+
+def test_messages_are_whole() -> None:
+    assert [(one.path, line) for one in modules() for line in fragments(one.tree)] == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "number"),
+    [
+        ('why = "it is late"\nraise ValueError(f"no: {why}")', 1),
+        ('why = f"it is {time}"\nif late:\n    raise ValueError(f"no: {why}")', 0),
+        ('raise ValueError(f"no: it is {time}")', 0),
+    ],
+)
+def test_fragments_are_found(lines: str, number: int) -> None:
+    assert len(fragments(ast.parse(lines))) == number

@@ -32,15 +32,13 @@ CORE = (
 """What a family may use of the core."""
 LAYERS = {
     "families": Layer(("decentorth.families",), "", ""),
-    "files": Layer(("topologies.matrix_files",), "memory text", "numpy scipy"),
-    "text": Layer(
-        ("topologies.flags", "topologies.text", "topologies.typed", "topologies.words"), "", ""
-    ),
+    "text": Layer(("topologies.line",), "", ""),
     "memory": Layer(
-        ("topologies.memory", "topologies.later"),
+        ("topologies.line.memory", "topologies.line.later"),
         "",
         "numpy scipy networkx cvxpy pandas pyamg yaml matplotlib",
     ),
+    "files": Layer(("topologies.line.matrix_files",), "memory text", "numpy scipy"),
     "topologies": Layer(("topologies",), "files text memory", "numpy scipy matplotlib rich"),
     "process": Layer(("decentorth.process",), "", ""),
     "protocols": Layer(("decentorth.protocols",), "lazy", "numpy"),
@@ -64,13 +62,19 @@ LAYERS = {
     "algorithms": Layer(
         ("decentorth.algorithms",), "lazy protocols settings numerics kernels text memory", "numpy"
     ),
+    "features": Layer(("decentorth.families.features",), CORE, "numpy scipy"),
+    "certificate": Layer(
+        ("decentorth.families.features.exact_end",), f"{CORE} features api network", "numpy"
+    ),
     "asynchronous": Layer(("decentorth.families.asynchronous",), CORE, "numpy"),
     "asynchronous runs": Layer(
         tuple(f"decentorth.families.asynchronous.{one}" for one in ("kind", "kinds", "replay")),
         f"{CORE} asynchronous process api network running commands",
         "",
     ),
-    "generalized": Layer(("decentorth.families.generalized",), CORE, "numpy scipy sklearn"),
+    "generalized": Layer(
+        ("decentorth.families.generalized",), f"{CORE} features", "numpy scipy sklearn"
+    ),
     "nonsmooth": Layer(("decentorth.families.nonsmooth",), f"{CORE} generalized", "numpy scipy"),
     "j_orthogonal": Layer(("decentorth.families.j_orthogonal",), CORE, "numpy scipy"),
     "knowledge_graphs": Layer(
@@ -107,19 +111,22 @@ LAYERS = {
     "recorders": Layer(("decentorth.lab.recorders",), "protocols", "tensorboardX mlflow pyarrow"),
     "records": Layer(
         ("decentorth.records",),
-        "process protocols settings display version text files memory topologies numerics running",
+        "process protocols settings display version text files memory topologies numerics running "
+        "figures",
         "numpy networkx matplotlib rich threadpoolctl IPython",
     ),
+    "figures": Layer(("decentorth.figures",), "lazy text topologies running", "numpy matplotlib"),
     "registry": Layer(("decentorth.registry",), "lazy settings text algorithms problems", ""),
     "api": Layer(
         ("decentorth.api",),
         "lazy process protocols settings display text memory registry numerics problems "
-        "algorithms network running topologies records",
+        "algorithms network running topologies records figures",
         "numpy matplotlib pandas xarray",
     ),
     "estimators": Layer(
         ("decentorth.estimators",),
-        "api registry running network problems data sets protocols numerics generalized nonsmooth",
+        "api registry running network problems data sets protocols numerics features generalized "
+        "nonsmooth",
         "numpy scipy sklearn",
     ),
     "training": Layer(
@@ -134,14 +141,15 @@ LAYERS = {
     ),
     "compare": Layer(
         ("decentorth.lab.compare",),
-        "lazy version settings text api registry records running network numerics topologies "
-        "protocols process",
+        "lazy version settings text api registry records figures running network numerics topologies "
+        "protocols process algorithms",
         "numpy rich matplotlib joblib threadpoolctl",
     ),
     "commands": Layer(
         ("decentorth.commands", "decentorth.run", "decentorth.__main__"),
         "authoring version settings display text files memory process protocols numerics "
-        "topologies data problems algorithms sets network sites running records registry api",
+        "topologies data problems algorithms sets network sites running records figures registry "
+        "api",
         "numpy scipy networkx yaml rich matplotlib pandas threadpoolctl cryptography",
     ),
     "laboratory": Layer(
@@ -149,14 +157,15 @@ LAYERS = {
             "decentorth.lab",
             "decentorth.lab.compare.command",
             "decentorth.lab.theory.command",
-            "decentorth.lab.theory.report",
+            "decentorth.lab.theory.constants_report",
         ),
         "version settings display text files memory process protocols numerics topologies data "
-        "problems algorithms sets network running records registry api commands compare theory",
+        "problems algorithms sets network running records figures registry api commands compare "
+        "theory",
         "numpy scipy networkx yaml rich matplotlib pandas threadpoolctl",
     ),
     "authoring": Layer(
-        ("decentorth.authoring",), "lazy protocols settings algorithms problems", ""
+        ("decentorth.authoring",), "lazy protocols settings numerics algorithms problems", ""
     ),
     "top": Layer(
         ("decentorth",),
@@ -175,6 +184,7 @@ ABOVE = (
     "laboratory",
     "top",
     "asynchronous runs",
+    "certificate",
 )
 """The programming interface and the layers on top of it."""
 LAZY = {
@@ -376,7 +386,7 @@ def test_only_arrays_transport_and_training_know_torch() -> None:
             True,
         ),
         ("topologies.new", "from decentorth.protocols import Array", True),
-        ("topologies.new", "from topologies.weights.checks import check_graph", False),
+        ("topologies.new", "from topologies.weights.weight_checks import check_graph", False),
         ("decentorth.running.loop", "from .. import stopping", False),
     ],
 )
@@ -395,11 +405,11 @@ BY_NAME = {
     "decentorth.commands.completion",
     "decentorth.families.j_orthogonal.kernels",
     "decentorth.numerics.kernels",
-    "decentorth.process.leaving",
+    "decentorth.process.process_ends",
     "decentorth.lab.recorders",
     "decentorth.commands.run.output",
     "topologies",
-    "topologies.later",
+    "topologies.line.later",
 }
 """Modules that import by a name which stands in their own table; `leaving` initializes MPI for
 others that wait in MPI_Init."""

@@ -32,7 +32,7 @@ MODULES = (
     "decentorth",
     *(
         f"decentorth.{name}"
-        for name in "authoring compare data estimators network problems protocols recorders sets".split()
+        for name in "authoring compare data estimators figures network problems protocols recorders sets".split()
     ),
     *("decentorth.stopping", "decentorth.theory", "topologies"),
 )

@@ -32,4 +32,4 @@ def test_the_page_names_functions_that_exist(path: str, words: str) -> None:
 
 
 def test_every_stop_of_the_page_is_checked() -> None:
-    assert len(STOPS) == len(re.findall(r"^\d+\. ", PAGE, re.M)) == 17
+    assert len(STOPS) == len(re.findall(r"^\d+\. ", PAGE, re.M)) == 18

@@ -23,8 +23,9 @@ from decentorth import registry
 from decentorth.algorithms.common.schedules import Constant, Diminishing, Horizon
 from decentorth.commands.line import wiring
 from decentorth.commands.line.config import Command, Configuration
-from decentorth.commands.line.flags import InputError, load, read_value
+from decentorth.commands.line.config_files import InputError, load, read_value
 from decentorth.commands.line.form import config_bytes
+from decentorth.commands.line.help import help_of
 from decentorth.commands.line.shell import read_configuration
 from decentorth.lab.compare.command import CompareForm
 from decentorth.lab.theory.command import TheoryForm
@@ -576,7 +577,7 @@ def test_an_entry_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"Demanding needs --width \(or the key width in a file\)"):
         resolve("--algorithm demanding")
     assert resolve("--algorithm demanding --width 3").algorithm == Demanding(3)
-    assert "Required." in Command(["--algorithm", "demanding"]).help()
+    assert "Required." in help_of(Command(["--algorithm", "demanding"]))
 
 
 GML = "graph [\n" + "".join(f"  node [\n    id {i}\n  ]\n" for i in range(4))

@@ -18,7 +18,7 @@ import topologies as tp
 from decentorth import __main__ as top
 from decentorth import registry
 from decentorth.commands.line.config import Command
-from decentorth.commands.line.settings import Joining, RunSettings
+from decentorth.commands.line.run_settings import Joining, RunSettings
 from decentorth.commands.listing import FIRST, KINDS, sentence
 from decentorth.network.unreliable.faults import FAULTS
 from decentorth.settings import settings

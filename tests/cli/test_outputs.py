@@ -26,11 +26,11 @@ from hypothesis import strategies as st
 
 from decentorth import DRFGT, Checkpoints, solve
 from decentorth.__main__ import main as decentorth
-from decentorth.commands.line.flags import InputError
+from decentorth.commands.line.config_files import InputError
 from decentorth.commands.run.command import main
 from decentorth.network.collective import AgentCollective
 from decentorth.protocols import Array, Row
-from decentorth.records.files import (
+from decentorth.records.run_files import (
     FINAL,
     HISTORY,
     SUMMARY,

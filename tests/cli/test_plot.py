@@ -20,10 +20,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.linalg import subspace_angles
 
-from decentorth.commands.line.flags import InputError
+from decentorth.commands.line.config_files import InputError
 from decentorth.commands.run.command import main as solve
 from decentorth.lab.demo import main as demo
-from decentorth.lab.plot.agents import plot_agents
 from decentorth.lab.plot.command import (
     PANELS,
     figure,
@@ -33,8 +32,9 @@ from decentorth.lab.plot.command import (
     read_configuration,
 )
 from decentorth.lab.plot.player import HASH, SCRIPT
+from decentorth.lab.plot.saved_graph import plot_agents
 from decentorth.protocols import Row
-from decentorth.records.files import RunFolder
+from decentorth.records.run_files import RunFolder
 from decentorth.records.saved_runs import final_points, read_history
 
 KEYS = (
@@ -156,11 +156,9 @@ def boxes(drawn: Figure) -> list[tuple[str, Any]]:
             axes.yaxis.get_offset_text(),
             axes.title,
         ]
-        legend = axes.get_legend()
-        kept = [text for text in texts if text.get_visible() and text.get_text()]
-        found += [(text.get_text(), text) for text in kept] + (
-            [] if legend is None else [("legend of a panel", legend)]
-        )
+        found += [
+            (text.get_text(), text) for text in texts if text.get_visible() and text.get_text()
+        ]
     renderer = canvas.get_renderer()
     return [(name, thing.get_window_extent(renderer)) for name, thing in found] + [
         ("panel", axes.bbox) for axes in drawn.axes
@@ -201,6 +199,7 @@ def test_nothing_overlaps_and_widths_are_those_of_papers(
     )
     assert drawn.get_figwidth() == {"column": 3.5, "page": 7.16}[width]
     placed = boxes(drawn)
+    assert all(axes.title.get_window_extent().width <= axes.bbox.width for axes in drawn.axes)
     for place, (name, box) in enumerate(placed):
         assert min(box.x0, box.y0) >= -0.5, name
         assert box.x1 <= drawn.bbox.x1 + 0.5, name
@@ -295,7 +294,7 @@ def test_command_draws_folders(folder: Path, capsys: pytest.CaptureFixture[str])
             ["a", "--labels", "x,y"],
             "give one label for each run, all different, 1 in all, or NAME=LABEL for some; got x, y",
         ),
-        (["a", "--guide"], "give --x log"),
+        (["a", "--guide"], "give x log"),
         (["nowhere"], "is nowhere the folder of a run?"),
         (["a", "--against", "byte"], "did you mean 'bytes'?"),
         (

@@ -33,15 +33,15 @@ from decentorth.display import size
 from decentorth.network.transport.communicator import SerialCommunicator
 from decentorth.problems import Deferred, PCASettings, ProcrustesSettings
 from decentorth.protocols import SETUP
-from decentorth.records import progress
-from decentorth.records.files import hold
-from decentorth.records.progress import Lines
+from decentorth.records import progress_bar
+from decentorth.records.progress_bar import Lines
+from decentorth.records.run_files import hold
 from decentorth.records.saved_runs import final_points, read_history, read_start, read_summary
 from tests.reference.naive import landing_field
 from tests.support.commands import comparable, run
 from tests.support.mpi import HUNG, Job, run_ranks, until
 from tests.support.threads import on_ranks
-from topologies import progress as telling
+from topologies.line import progress as telling
 
 SMALL = "--dimension 6 --rank 2 --rows 4 --iterations 40 --algorithm drfgt".split()
 MODULE = ["-m", "decentorth.run"]
@@ -893,12 +893,12 @@ def test_a_long_set_up_says_what_it_does_and_how_far_it_is(
         said.append(capsys.readouterr().out)
         return f"setting up: {line} (" in "".join(said)
 
-    with progress.SettingUp(True):
+    with progress_bar.SettingUp(True):
         for part in (1, 2):
             SETUP.info("parts, %d of %d", part, 2)
             until(lambda part=part: has_said(f"parts, {part} of 2"))  # type: ignore[misc]
     capsys.readouterr()
-    with progress.SettingUp(False):
+    with progress_bar.SettingUp(False):
         SETUP.info("more parts")
     assert capsys.readouterr().out == ""
     assert SETUP.handlers == []

@@ -22,8 +22,8 @@ import decentorth as do
 from decentorth.commands.run.command import main
 from decentorth.data import Columns
 from decentorth.data.sites import site_files, site_names
-from decentorth.lab.plot.agents import run_graph
 from decentorth.lab.plot.command import read_configuration
+from decentorth.lab.plot.saved_graph import run_graph
 from tests.support.mpi import run_ranks
 
 NAMES = ("age", "pulse", "weight", "glucose")

@@ -26,7 +26,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from decentorth.data import Columns, MatrixFile, load_labels, load_matrix
-from decentorth.data.arrays import DENSE_LIMIT
+from decentorth.data.array_files import DENSE_LIMIT
 from decentorth.data.files import EXTENSIONS
 from decentorth.protocols import Array
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from decentorth.data import Columns, MatrixFile, text, text_table
+from decentorth.data import Columns, MatrixFile, text_head, text_table
 from decentorth.problems import PCA, PCASettings
 from decentorth.problems.common.division import Division
 from decentorth.problems.common.here import HERE
@@ -123,7 +123,7 @@ HARD = """5e-324 2.4703282292062327e-324 2.4703282292062328e-324 1.7976931348623
 
 def quick(monkeypatch: pytest.MonkeyPatch, piece: int = 64) -> None:
     """Let pyarrow read short texts too, in short pieces."""
-    monkeypatch.setattr(text, "SHORT", 0)
+    monkeypatch.setattr(text_head, "SHORT", 0)
     monkeypatch.setattr(text_table, "PIECE", piece)
 
 
@@ -284,7 +284,7 @@ def test_agents_of_one_long_table_are_read_together(
 def test_a_text_that_unpacks_out_of_proportion_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text, "TEXT_LIMIT", 1 << 22)
+    monkeypatch.setattr(text_head, "TEXT_LIMIT", 1 << 22)
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * (1 << 21)))
     with pytest.raises(ValueError, match=r"a\.csv\.gz cannot be read as text compressed by gzip: it unpacks to more than 4 MiB"):  # fmt: skip
@@ -320,7 +320,7 @@ def test_lines_longer_than_a_mebibyte_are_read(tmp_path: Path) -> None:
 def test_sizes_of_a_long_text_need_numbers_in_its_first_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text, "SHORT", 0)
+    monkeypatch.setattr(text_head, "SHORT", 0)
     (tmp_path / "a.csv").write_text('a,b\n1,"x\n"\n' + "1,2\n" * 9)
     assert MatrixFile(tmp_path / "a.csv", Columns(("a",))).extent().columns == 1
     with pytest.raises(ValueError, match=r"line 3, column 'b': 'x' is not a number"):

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import decentorth as do
-from decentorth.estimators import LDA, PCA
+from decentorth.estimators import CCA, LDA, PCA, MultiviewCCA
 from tests.support.threads import on_ranks
 
 pd: Any = pytest.importorskip("pandas")
@@ -84,7 +84,7 @@ def test_a_run_of_lda_has_the_directions_of_the_estimator() -> None:
     """Its scores are those of the estimator but for their mean."""
     X, y = load_digits(return_X_y=True)
     settings = do.problems.LDASettings(data="digits", ridge=1e-2)
-    found = do.solve(settings.problem(4, seed=0), "direct", "ring", iterations=1).estimator()
+    found: Any = do.solve(settings.problem(4, seed=0), "direct", "ring", iterations=1).estimator()
     scores = found.transform(X)
     wanted = (
         LDA(ridge=1e-2, algorithm="direct")
@@ -96,6 +96,79 @@ def test_a_run_of_lda_has_the_directions_of_the_estimator() -> None:
         - (scores - scores.mean(axis=0)) @ np.linalg.lstsq(scores - scores.mean(axis=0), wanted)[0]
     )
     assert np.abs(residual).max() < 1e-6
+
+
+PAIRS = {
+    name: (
+        pd.DataFrame(first, columns=list("abcd")),
+        pd.DataFrame(first[:, :2] + RNG.standard_normal((len(first), 2)), columns=list("uv")),
+    )
+    for name, first in zip(SITES, np.array_split(ROWS, 3), strict=True)
+}
+
+
+def test_a_loaded_run_of_cca_transforms_new_rows_of_both_views_as_the_pooled_fit(
+    tmp_path: Path,
+) -> None:
+    problem = do.problems.CCA.from_sites(PAIRS, 2, center=True, scale=True)
+    result = do.solve(problem, "direct", "ring")
+    result.save(tmp_path / "run")
+    loaded: Any = do.load(tmp_path / "run").estimator()
+    X, Y = (pd.concat(views) for views in zip(*PAIRS.values(), strict=True))
+    pooled = CCA(2).fit(X, Y)
+    scores = loaded.transform(NEW, NEW[["a", "b"]].set_axis(["u", "v"], axis=1))
+    wanted = pooled.transform(NEW, NEW[["a", "b"]])
+    # one rotation turns the axes of both views
+    assert apart(np.concatenate(scores), np.concatenate(wanted)) < 1e-6
+    assert apart(loaded.transform(NEW), wanted[0]) < 1e-6
+    with pytest.raises(ValueError, match="feature names should match"):
+        loaded.transform(NEW, NEW[["a", "b"]])
+    np.testing.assert_array_equal(clone(loaded).fit(NEW).transform(NEW), scores[0])
+    own: Any = result.estimator()
+    np.testing.assert_array_equal(own.transform(NEW), scores[0])
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_loaded_run_of_maxvar_has_the_directions_of_the_estimator(
+    tmp_path: Path, repeated: bool
+) -> None:
+    """Also where a view repeats a column, so that points are coordinates in its column space."""
+    rows = np.column_stack((ROWS, ROWS[:, :2] + RNG.standard_normal((90, 2))))
+    if repeated:
+        rows[:, 3] = rows[:, 2]
+    parts = np.array_split(rows, 3)
+    problem = do.problems.MAXVAR.from_sites(parts, (4, 2), 2, center=True, scale=True)
+    result = do.solve(problem, "direct", "ring")
+    result.save(tmp_path / "run")
+    scores = do.load(tmp_path / "run").estimator().transform(rows)
+    np.testing.assert_array_equal(result.estimator().transform(rows), scores)
+    wanted = MultiviewCCA(2, views=(4, 2)).fit(rows).transform(rows)
+    residual = wanted - scores @ np.linalg.lstsq(scores, wanted)[0]
+    assert np.abs(residual).max() < 1e-6 * np.abs(wanted).max()
+
+
+def test_ranks_save_the_directions_of_one_process(tmp_path: Path) -> None:
+    def saved(communicator: Any) -> Any:
+        problem = do.problems.CCA.from_sites(PAIRS, 2, center=True)
+        result = do.solve(problem, "cdadt", "ring", iterations=10, comm=communicator)
+        result.save(tmp_path / "ranks")
+        own: Any = result.estimator()
+        return own.transform(NEW).tobytes()
+
+    bits = on_ranks(3, saved)
+    loaded: Any = do.load(tmp_path / "ranks").estimator()
+    assert bits == [loaded.transform(NEW).tobytes()] * 3
+
+
+def test_views_of_a_file_keep_their_names_without_constant_columns(tmp_path: Path) -> None:
+    frame = pd.concat(SITES.values()).assign(e=1.0)
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    settings = do.problems.CCASettings(
+        data=str(tmp_path / "x.csv"), columns=("a", "e", "b"), columns_y=("c", "d"), rank=1
+    )
+    found: Any = do.solve(settings.problem(3, seed=0), "direct", "ring").estimator()
+    assert list(found.feature_names_in_) == ["a", "b"]
+    assert list(found.second.feature_names_in_) == ["c", "d"]
 
 
 def test_a_run_without_directions_of_columns_says_so(tmp_path: Path) -> None:
@@ -116,7 +189,13 @@ def test_a_damaged_summary_is_refused(tmp_path: Path) -> None:
         {"names": ["a"]},
         {"mean": "x"},
         {"names": [1, 2, 3, 4]},
+        {"count": 3, "names": [], "mean": None},
     ):
-        path.write_text(json.dumps({**kept, "columns": {**kept["columns"], **change}}))
-        with pytest.raises(ValueError, match="columns must hold the names and units of 4 columns"):
+        view = {**kept["columns"]["views"][0], **change}
+        columns = {**kept["columns"], "views": [view]}
+        path.write_text(json.dumps({**kept, "columns": columns}))
+        with pytest.raises(ValueError, match="columns must hold the names and units"):
             do.load(tmp_path / "run")
+    path.write_text(json.dumps({**kept, "columns": {**kept["columns"], "arrays": ["z"]}}))
+    with pytest.raises(ValueError, match="z"):
+        do.load(tmp_path / "run")

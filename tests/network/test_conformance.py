@@ -87,7 +87,8 @@ def test_sites_send_to_neighbours_only_and_count_it(graph: str, method: str) -> 
 
     def run(communicator: Any) -> do.Result:
         problem = do.problems.PCA.from_sites(samples, 2, scale=True)
-        return do.solve(problem, method, W, iterations=20, record_every=10, comm=communicator)
+        given: dict[str, Any] = {"iterations": 20, "record_every": 10, "clear_sums": True}
+        return do.solve(problem, method, W, comm=communicator, **given)
 
     whole = run("serial")
     own: list[tuple[do.Result, AlongEdges]] = along_edges(
@@ -122,7 +123,7 @@ def test_sites_keep_words_points_and_hosts() -> None:
             mine["c"] = np.full((4, 4), np.nan)
         problem = do.problems.PCA.from_sites(mine, 1)
         with pytest.raises(ValueError, match=r"nan|screen") as caught:
-            do.solve(problem, "drfgt", W, iterations=2, comm=communicator)
+            do.solve(problem, "drfgt", W, iterations=2, comm=communicator, clear_sums=True)
         return str(caught.value)
 
     *others, own = along_edges(3, [(0, 1), (1, 2)], run)
@@ -145,13 +146,53 @@ def test_what_sites_refuse(W: Any, words: str) -> None:
     def run(communicator: Any) -> str:
         problem = do.problems.PCA([np.eye(4)] * n, 1)
         try:
-            do.solve(problem, method, W, iterations=2, comm=communicator)
+            do.solve(problem, method, W, iterations=2, comm=communicator, clear_sums=True)
         except ValueError as error:
             return str(error)
         return ""
 
     for found in along_edges(3, [(0, 1), (1, 2)], run):
         assert words in found
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ("drfgt", "secure sums are for methods by exact sums, and DRFGT sends points to neighb"),
+        ("direct", ""),
+        ("auto", ""),
+    ],
+)
+def test_ranks_that_are_sites_add_by_masked_sums_unless_they_need_not(
+    method: str, words: str
+) -> None:
+    samples = {name: np.random.default_rng(k).normal(size=(20, 5)) for k, name in enumerate("abc")}
+
+    def run(communicator: Any, **more: Any) -> set[str]:
+        problem = do.problems.PCA.from_sites(samples, 2)
+        result = do.solve(problem, method, "path", iterations=2, comm=communicator, **more)
+        return {row.quantity for row in result.sent()}
+
+    def masked(communicator: Any) -> str:
+        try:
+            found = run(communicator)
+        except ValueError as error:
+            return str(error)
+        assert {one for one in found if one[:7] != "masked "} == {"public keys"}
+        return ""
+
+    def clear(communicator: Any) -> set[str]:
+        return run(communicator, clear_sums=True)
+
+    path = [(0, 1), (1, 2)]
+    for found in along_edges(3, path, masked):
+        assert found.startswith(words)
+        assert "\n" not in found
+        assert bool(found) == bool(words)
+    for sent in along_edges(3, path, clear):
+        assert not any(one.startswith("masked") for one in sent)
+    with pytest.raises(ValueError, match="secure and clear_sums contradict each other"):
+        do.solve(do.problems.PCA.from_sites(samples, 2), secure=True, clear_sums=True)
 
 
 def test_no_exchange_with_a_rank_that_is_no_neighbour() -> None:

@@ -16,7 +16,7 @@ from decentorth.network.collective import AgentCollective
 from decentorth.network.halo import even_bounds
 from decentorth.problems import PCA, Procrustes
 from decentorth.protocols import Array
-from decentorth.running.checkpoint.states import taken_apart
+from decentorth.running.checkpoint.state_arrays import taken_apart
 from decentorth.stopping import Consensus, GradientNorm
 from tests.support.problems import GRAPHS, UNEVEN, pca, samples
 from tests.support.threads import ThreadCommunicator, on_ranks

@@ -12,7 +12,7 @@ import topologies as tp
 from decentorth.network import Network
 from decentorth.network.tree import Tree, spanning_tree
 from decentorth.network.unreliable.channel import Channel
-from decentorth.network.unreliable.network import UnreliableNetwork
+from decentorth.network.unreliable.unreliable_network import UnreliableNetwork
 from decentorth.protocols import Array
 from tests.support.threads import on_ranks
 

@@ -11,7 +11,7 @@ import pytest
 
 from decentorth import DRFGT, solve
 from decentorth.commands.run.command import main
-from decentorth.numerics.devices import numbers, on_host, opened
+from decentorth.numerics.devices import numbers, on_host, open_device
 from decentorth.numerics.ordered_sums import power_of_two
 from decentorth.numerics.random_streams import CounterStreams, philox
 from decentorth.problems import PCA
@@ -21,7 +21,7 @@ from decentorth.protocols import Index, Purpose
 @pytest.mark.parametrize("name", ["gpu", "cpu", "torch", "torch:cpu:float16", "cuda:", "CUDA", ""])
 def test_a_name_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="device must be 'cuda', 'cuda:1' or 'torch:cpu'"):
-        opened(name)
+        open_device(name)
 
 
 def test_without_pytorch_the_message_says_what_installs_it(

@@ -64,6 +64,24 @@ def test_problem_network_and_faults_decide(
             set_up(own, W=graph, comm="serial")
 
 
+def test_drfgt_runs_where_the_network_changes_and_says_that_its_step_is_cautious(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for problem in ("PCA", "CCA", "Procrustes"):
+        assert chosen(drawn(problem), LINK) == "drfgt"
+    result = do.solve(drawn("Procrustes"), W="ring", channel="loss:p=0.1", iterations=1)
+    assert "a given step_size may be faster" in str(result)
+    command = f"run --problem procrustes --agents 4 --topology {LINK} --iterations 1"
+    for more in ("", " --algorithm drfgt"):
+        assert main((command + more).split()[1:]) == 0
+        assert len(re.findall("may be faster", capsys.readouterr().out)) == 1
+
+
+def test_other_methods_need_their_steps_where_the_network_changes() -> None:
+    with pytest.raises(TypeError, match=r"auto lacks .* and give step_size and penalty"):
+        set_up(drawn("L1PCA"), W=LINK, comm="serial")
+
+
 def test_many_moments_are_not_sent() -> None:
     """300 columns have 45,150 second moments, of which a point of one component is 300."""
     rows = np.random.default_rng(0).standard_normal((N, 5, 300))

@@ -26,10 +26,11 @@ from decentorth.api import set_up
 from decentorth.network import SerialCommunicator
 from decentorth.network.collective import AgentCollective
 from decentorth.network.halo import even_bounds
+from decentorth.numerics.states import copied
 from decentorth.problems import PCA, FunctionProblem
 from decentorth.protocols import Array, Collective, Row
-from decentorth.running.checkpoint import ENDINGS, files, interval, kept, newest_notes
-from decentorth.running.checkpoint.states import Arrays, copied, taken_apart
+from decentorth.running.checkpoint import ENDINGS, checkpoint_files, interval, kept, newest_notes
+from decentorth.running.checkpoint.state_arrays import Arrays, taken_apart
 from decentorth.running.history import schedule
 from decentorth.sets import Stiefel
 from decentorth.stopping import GradientNorm
@@ -88,10 +89,13 @@ def own(communicator: ThreadCommunicator, n: int) -> tuple[slice, AgentCollectiv
 def written(path: Path, ranks: int, n: int, arrays: Arrays) -> None:
     def write(communicator: ThreadCommunicator) -> None:
         rows, collective = own(communicator, n)
-        parts = {name: files.Rows(array[rows], rows.start, n) for name, array in arrays.items()}
+        parts = {
+            name: checkpoint_files.Rows(array[rows], rows.start, n)
+            for name, array in arrays.items()
+        }
         if communicator.rank == 0:
-            parts["one"] = files.Rows(np.arange(3.0), 0, 3)
-        files.write(path, 2, parts, {"fact": 1}, collective)
+            parts["one"] = checkpoint_files.Rows(np.arange(3.0), 0, 3)
+        checkpoint_files.write(path, 2, parts, {"fact": 1}, collective)
 
     on_ranks(ranks, write)
 
@@ -102,7 +106,7 @@ def written(path: Path, ranks: int, n: int, arrays: Arrays) -> None:
     n=st.integers(1, 12),
     writers=st.integers(1, 5),
     readers=st.integers(1, 5),
-    kinds=st.lists(st.sampled_from(files.KINDS), min_size=1, max_size=3),
+    kinds=st.lists(st.sampled_from(checkpoint_files.KINDS), min_size=1, max_size=3),
     shapes=st.lists(st.lists(st.integers(0, 4), max_size=2), min_size=3, max_size=3),
     piece=st.integers(1, 200),
     seed=st.integers(0, 99),
@@ -126,16 +130,16 @@ def test_any_ranks_and_numpy_read_what_any_ranks_wrote(
         arrays[f"a{number}"] = raw.view(kind)[..., 0]
     path = tmp_path_factory.mktemp("written") / "000000005"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "PIECE_BYTES", piece)
+        patch.setattr(checkpoint_files, "PIECE_BYTES", piece)
         written(path, min(writers, n), n, arrays)
 
     def read(communicator: ThreadCommunicator) -> Arrays:
         rows, collective = own(communicator, n)
-        manifest = files.read_manifest(path, collective)
-        files.check_sizes(manifest)
+        manifest = checkpoint_files.read_manifest(path, collective)
+        checkpoint_files.check_sizes(manifest)
         assert manifest.facts == {"fact": 1}
-        assert files.read(manifest, "one", slice(0, 3)).tolist() == [0.0, 1.0, 2.0]
-        return {name: files.read(manifest, name, rows) for name in arrays}
+        assert checkpoint_files.read(manifest, "one", slice(0, 3)).tolist() == [0.0, 1.0, 2.0]
+        return {name: checkpoint_files.read(manifest, name, rows) for name in arrays}
 
     parts = on_ranks(min(readers, n), read)
     for name, array in arrays.items():
@@ -154,13 +158,13 @@ def test_a_reader_looks_only_at_the_rows_with_its_agents(tmp_path: Path) -> None
     path = tmp_path / "000000005"
     written(path, 3, 9, {"x": np.arange(9.0)})
     spoil(path / "x.npy", -1)
-    manifest = files.parsed(path, (path / files.MANIFEST).read_bytes())
-    assert files.read(manifest, "x", slice(2, 6)).tolist() == [2.0, 3.0, 4.0, 5.0]
+    manifest = checkpoint_files.parsed(path, (path / checkpoint_files.MANIFEST).read_bytes())
+    assert checkpoint_files.read(manifest, "x", slice(2, 6)).tolist() == [2.0, 3.0, 4.0, 5.0]
     with pytest.raises(
         ValueError,
         match=r"x\.npy is damaged: rows 6 to 8 do not have the checksum in manifest\.json",
     ):
-        files.read(manifest, "x", slice(2, 7))
+        checkpoint_files.read(manifest, "x", slice(2, 7))
 
 
 def spoil(path: Path, place: int) -> None:
@@ -206,6 +210,16 @@ def test_a_run_goes_on_without_a_seam(stop: int, tmp_path: Path) -> None:
         sum(again.seconds[part] for part in ("compute", "wait", "metrics", "checkpoints"))
         <= again.seconds["total"]
     )
+
+
+def test_a_step_that_was_cut_below_its_first_one_goes_on(tmp_path: Path) -> None:
+    """The exponents of its step are negative."""
+    method = DRFGT(step_size="growing:initial=100")
+    whole = run(None, 400, method, record_every=20)
+    assert whole.state.progress.exponent < 0
+    assert whole.state.progress.good_exponent < 0
+    run(tmp_path, 360, method, record_every=20)
+    assert bits(run(None, 400, method, record_every=20, resume=tmp_path)) == bits(whole)
 
 
 def test_a_run_that_was_cut_off_has_the_rows_of_its_schedule(tmp_path: Path) -> None:
@@ -262,7 +276,7 @@ def test_the_last_ones_are_kept(tmp_path: Path) -> None:
 def test_later_ones_of_an_abandoned_future_go(tmp_path: Path) -> None:
     run(tmp_path, 60)
     for name in ("000000060", "000000040"):
-        (tmp_path / name / files.MANIFEST).write_text("{")
+        (tmp_path / name / checkpoint_files.MANIFEST).write_text("{")
     run(tmp_path, 25, resume=tmp_path)
     assert names(tmp_path) == [20, 25]
 
@@ -493,7 +507,7 @@ def checkpoint(good: Path, tmp_path: Path) -> Path:
 
 
 def changed(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    path = folder / files.MANIFEST
+    path = folder / checkpoint_files.MANIFEST
     whole = json.loads(path.read_text())
     change(whole["checkpoint"])
     canonical = json.dumps(whole["checkpoint"], sort_keys=True, separators=(",", ":"))
@@ -521,7 +535,8 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "other shape": array("state.x", "<f8", 5, 3, 12),
     "a path for a name": array("../../etc/passwd", "<f8", 5, 12, 3),
     "rows that overlap": array("state.x", "<f8", 5, 12, 3, rows=[[0, 5, ""], [0, 5, ""]]),
-    "a future history": lambda body: body.update(numbers={"state.k": 3, "state.gradients": 61}),
+    "a future history": lambda body: body.update(iteration=3),
+    "a later state": lambda body: body["numbers"].update({"state.k": 90}),
 }
 
 
@@ -553,10 +568,10 @@ def test_what_is_in_flight_has_the_shape_that_the_channel_gave_it(tmp_path: Path
         shape = body["arrays"]["network.messages"]["shape"]
         shape[1:] = [2, shape[1] // 2]
         path = tmp_path / "000000020" / "network.messages.npy"
-        description = files.Stored(**body["arrays"]["network.messages"])._replace(
+        description = checkpoint_files.Stored(**body["arrays"]["network.messages"])._replace(
             shape=tuple(shape)
         )
-        path.write_bytes(description.header + path.read_bytes()[files.HEADER_BYTES :])
+        path.write_bytes(description.header + path.read_bytes()[checkpoint_files.HEADER_BYTES :])
 
     changed(tmp_path / "000000020", turn)
     with pytest.raises(
@@ -586,14 +601,14 @@ MANIFESTS: dict[str, tuple[Callable[[Path], Any], str]] = {
         ),
         UNUSABLE,
     ),
-    "a number without end": (rewritten(b'"version": 2', b'"version": ' + b"1" * 10_000), UNUSABLE),
+    "a number without end": (rewritten(b'"version": 3', b'"version": ' + b"1" * 10_000), UNUSABLE),
     "no checksum of what it says": (
         rewritten(b"state.gradients", b"state.gradient_"),
         r".*manifest\.json",
     ),
     "another version": (
-        rewritten(b'"version": 2', b'"version": 1'),
-        "its format is 1, and this decentorth reads format 2: resume with the version of "
+        rewritten(b'"version": 3', b'"version": 2'),
+        "its format is 2, and this decentorth reads format 3: resume with the version of "
         "decentorth that wrote it",
     ),
     "gigabytes": (
@@ -606,7 +621,7 @@ MANIFESTS: dict[str, tuple[Callable[[Path], Any], str]] = {
 @pytest.mark.parametrize("name", MANIFESTS)
 def test_what_is_no_manifest(name: str, checkpoint: Path) -> None:
     spoil, words = MANIFESTS[name]
-    path = checkpoint / files.MANIFEST
+    path = checkpoint / checkpoint_files.MANIFEST
     before = path.stat().st_mtime_ns
     spoil(path)
     assert path.stat().st_mtime_ns != before
@@ -617,7 +632,7 @@ def test_what_is_no_manifest(name: str, checkpoint: Path) -> None:
         run(resume=checkpoint)
 
 
-@pytest.mark.parametrize("name", [files.MANIFEST, "state.x.npy"])
+@pytest.mark.parametrize("name", [checkpoint_files.MANIFEST, "state.x.npy"])
 @pytest.mark.parametrize(
     "make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["FIFO", "device"]
 )
@@ -669,7 +684,7 @@ def test_a_damaged_file_is_named_and_the_checkpoint_before_is_taken(
     for number, name in enumerate(sorted(path.name for path in (good / "000000060").iterdir())):
         folder = tmp_path / str(number)
         shutil.copytree(good / "000000060", folder / "000000060")
-        if name == files.MANIFEST and how in ("last bit", "cut short"):
+        if name == checkpoint_files.MANIFEST and how in ("last bit", "cut short"):
             continue  # white space at the end
         SPOILT[how](folder / "000000060" / name)
         with little_memory(), pytest.raises(CheckpointError) as caught:
@@ -714,7 +729,7 @@ def test_what_was_interrupted_in_writing_is_not_seen_and_goes(good: Path, tmp_pa
     root = tmp_path / "root"
     shutil.copytree(good, root)
     shutil.copytree(good / "000000060", root / ".000000080.part")
-    assert files.found(root)[0].name == "000000060"
+    assert checkpoint_files.found(root)[0].name == "000000060"
     run(root, 70, resume=root)
     assert names(root) == [40, 60, 70]
     assert not list(root.glob(".*"))

@@ -217,10 +217,10 @@ def test_a_run_that_diverges_ends_as_by_clear_sums() -> None:
 @pytest.mark.parametrize(
     ("method", "n", "words"),
     [
-        ("drfgt", 5, "secure is for methods by exact sums, and DRFGT sends points to neighbours: "
+        ("drfgt", 5, "secure sums are for methods by exact sums, and DRFGT sends points to neighbours: "
          "take direct, block_krylov, lbfgs"),
         ("lbfgs", 65, "secure sums are for at most 64 agents, as each has a mask with every other "
-         "one; this run has 65"),
+         "one, and this run has 65"),
         ("lobpcg", 5, "LOBPCG needs SplitFeatures of its problem"),
         ("lbfgs", 1, "secure hides the terms of several agents, and this run has one"),
     ],
@@ -252,7 +252,7 @@ def test_the_run_says_where_it_protects_nothing() -> None:
         do.solve(pca(), "direct", "ring", secure=True)
     pair = do.problems.PCA(tables()[:2], 2)
     with (
-        pytest.warns(UserWarning, match="secure hides nothing between two agents"),
+        pytest.warns(UserWarning, match="secure sums hide nothing between two agents"),
         pytest.warns(UserWarning, match="all agents are in one process"),
     ):
         do.solve(pair, "direct", "path", secure=True)
@@ -266,4 +266,4 @@ def test_the_command_line_has_secure_sums(capsys: pytest.CaptureFixture[str]) ->
     assert main([*words, "--algorithm", "deepca"]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert "secure is for methods by exact sums, and DeEPCA sends points" in error
+    assert "secure sums are for methods by exact sums, and DeEPCA sends points" in error

@@ -20,6 +20,7 @@ from decentorth.algorithms import CDADT
 from decentorth.api import Run, set_up
 from decentorth.network import SerialCommunicator
 from decentorth.network.collective import AgentCollective
+from decentorth.numerics.states import copied, mapped
 from decentorth.problems import RSRSettings, Spread
 from decentorth.protocols import Agreed, Array, Collective, Row, Stop
 from decentorth.running.checkpoint import Snapshot, kept
@@ -535,9 +536,7 @@ def test_an_agent_knows_only_what_its_neighbours_tell_it(algorithm: Any, case: A
     together = Agreement((rule,), setup.problem, algorithm, recording)
     states, verdicts = [], []
     for state in islice(setup.states(), 401):
-        states.append(
-            state._replace(**{name: value.copy() for name, value in arrays(state).items()})
-        )
+        states.append(copied(state))
         if state.k == together.next:
             together.look(Snapshot(state, (0, 0, 0), {}, {}))
             verdicts.append((state.k, together.wanted == state.k, together.latest))
@@ -548,17 +547,20 @@ def test_an_agent_knows_only_what_its_neighbours_tell_it(algorithm: Any, case: A
         problem = setup.problem.restrict(own)
         alone = Agreement((rule,), problem, algorithm, network)
         for k, met, latest in verdicts:
-            state = states[k]._replace(
-                **{name: value[own] for name, value in arrays(states[k]).items()}
-            )
+            state = of_agents(states[k], own)
             assert alone.next == k
             alone.look(Snapshot(state, (0, 0, 0), {}, {}))
             assert (alone.wanted == k, alone.latest) == (met, latest)
         assert network.exhausted()
 
 
-def arrays(state: Any) -> dict[str, Array]:
-    return {name: value for name, value in state._asdict().items() if isinstance(value, np.ndarray)}
+def of_agents(state: Any, own: slice) -> Any:
+    """The state of some agents."""
+
+    def taken(_: str, entry: Any) -> Any:
+        return entry[own] if isinstance(entry, np.ndarray) else entry
+
+    return mapped(state, "", taken)
 
 
 @pytest.mark.slow

@@ -193,7 +193,7 @@ def test_line_searches_end_where_no_step_is_left(method: str) -> None:
         ),
         (
             {"W": "link_failures:p=0.2@ring"},
-            "and this network changes over time: take drfgt with step_size and penalty as numbers",
+            "and this network changes over time: take drfgt, or a graph that stays",
         ),
         ({"W": "ring", "channel": "loss:p=0.1"}, "this network loses or changes messages"),
         ({"W": "ring", "device": "cpu"}, "leave device out, or take one agent"),

@@ -2,146 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
+import re
 import signal
-import ssl
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-import decentorth as do
-from decentorth.commands.sites.folders import CONFIGURATION, make
-from decentorth.commands.sites.trial import (
-    NAMES,
-    agreeing,
-    free_port,
-    server_program,
-    serving,
-    write_tables,
-)
+from decentorth.commands.sites.trial import NAMES
 from tests.support.conformance import CHECKS
-from tests.support.mpi import HUNG, SETTINGS
-
-nats = pytest.importorskip("nats")
-RUN = ("--problem", "pca", "--rank", "2", "--algorithm", "drfgt", "--seed", "0")
-SCREEN = "the reason is on its own screen"
-
-
-class Place:
-    """Folders of sites, their tables and a port."""
-
-    def __init__(self, root: Path, graph: str = "path", names: Sequence[str] = NAMES) -> None:
-        self.root, self.names, self.port = root / "sites", names, free_port()
-        server, listen = f"localhost:{self.port}", f"127.0.0.1:{self.port}"
-        make(self.root, graph, names, server, listen, 2.0)
-        write_tables(self.root)
-
-    def serving(self) -> Any:
-        return serving(server_program(), self.root / "server", self.port)
-
-    def start(self, name: str, *flags: str, iterations: int = 100) -> subprocess.Popen[str]:
-        command = ["-m", "decentorth", "run", "--join", str(self.root / name)]
-        command += ["--data", str(self.root / f"{name}.csv"), *RUN]
-        command += ["--iterations", str(iterations), "--out", str(self.root / f"run-{name}")]
-        return self._started([*command, *flags], {})
-
-    def checking(self, name: str, *flags: str) -> subprocess.Popen[str]:
-        """A site of the suite of transports."""
-        command = ["-m", "tests.support.conformance", "tests/support/nats_ring.py:joined", *flags]
-        return self._started(command, {"SITE": str(self.root / name)})
-
-    @staticmethod
-    def _started(command: list[str], more: dict[str, str]) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, *command],
-            env={**os.environ, **SETTINGS, **more},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def points(self, name: str) -> Any:
-        with np.load(self.root / f"run-{name}" / "final.npz") as saved:
-            return saved["x"]
-
-    def pooled(self, iterations: int) -> Any:
-        """The points of all sites in one process."""
-        files = ",".join(str(self.root / f"{name}.csv") for name in self.names)
-        problem = do.problems.PCASettings(data=files, rank=2).problem(3, seed=0)
-        return np.asarray(do.solve(problem, "drfgt", "path", iterations=iterations).x)
-
-
-def ended(sites: Sequence[subprocess.Popen[str]]) -> list[tuple[int, str]]:
-    """The exit codes and the outputs of sites, which agree to what they are asked."""
-    texts = [""] * len(sites)
-
-    def read(place: int) -> None:
-        texts[place] = agreeing(sites[place])
-
-    readers = [threading.Thread(target=read, args=(k,)) for k in range(len(sites))]
-    for reader in readers:
-        reader.start()
-    for reader in readers:
-        reader.join(HUNG)
-    return [(site.wait(HUNG), text) for site, text in zip(sites, texts, strict=True)]
-
-
-def errors(found: Sequence[tuple[int, str]]) -> list[str]:
-    """The last line of each output."""
-    return [text.splitlines()[-1].removeprefix("decentorth: ") for _, text in found]
+from tests.support.mpi import HUNG
+from tests.support.sites import RUN, SCREEN, Place, Tap, ended, errors, refuse
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
-
-
-class Tap:
-    """A wiretap with the server's rights, which records all messages while it is open."""
-
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self.heard: list[tuple[str, bytes]] = []
-        conf = place.root / "server" / CONFIGURATION
-        text = conf.read_text().replace("users = [", 'users = [\n  { user: "CN=server" }')
-        conf.write_text(text)
-
-    async def listen(self, done: threading.Event, ready: threading.Event) -> None:
-        folder = self._place.root / "server"
-        tls = ssl.create_default_context(cafile=folder / "ca.pem")
-        tls.load_cert_chain(folder / "server.pem", folder / "server.key")
-        client = await nats.connect(f"tls://localhost:{self._place.port}", tls=tls)
-
-        async def hear(message: Any) -> None:
-            self.heard.append((message.subject, message.data))
-
-        await client.subscribe(">", cb=hear)
-        await client.flush()
-        ready.set()
-        while not done.is_set():
-            await asyncio.sleep(0.05)
-        await client.close()
-
-    def __enter__(self) -> Tap:
-        self._done, ready = threading.Event(), threading.Event()
-        work = self.listen(self._done, ready)
-        self._thread = threading.Thread(target=asyncio.run, args=(work,))
-        self._thread.start()
-        assert ready.wait(60.0)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._done.set()
-        self._thread.join()
 
 
 def listening(pid: int) -> list[str]:
@@ -205,17 +85,6 @@ def test_no_site_listens(place: Place) -> None:
             site.communicate()
 
 
-def refuse(sites: Sequence[subprocess.Popen[str]]) -> Iterator[tuple[int, str]]:
-    """The ends of sites, whose keyboards are closed."""
-    for site in sites:
-        if site.stdin is not None:
-            site.stdin.close()
-            site.stdin = None
-    for site in sites:
-        text, _ = site.communicate(timeout=HUNG)
-        yield site.returncode, text
-
-
 def test_settings_columns_and_consent_are_compared_before_anything_is_sent(place: Place) -> None:
     table = (place.root / "west.csv").read_text()
     with place.serving():
@@ -251,13 +120,17 @@ def test_settings_columns_and_consent_are_compared_before_anything_is_sent(place
 def test_a_site_with_a_fault_keeps_the_reason(place: Place) -> None:
     table = (place.root / "west.csv").read_text()
     (place.root / "west.csv").write_text(table + "a patient,1,1,1,1,1,1,1\n")
+    ((code, text),) = refuse([place.start("west")])
+    assert code == 2
+    assert "'a patient' is not a number" in text
+    (place.root / "west.csv").write_text(table + "1e99,1,1,1,1,1,1,1\n")
     with place.serving():
-        found = ended([place.start(name) for name in NAMES])
+        found = ended([place.start(name, "--wait", "60") for name in NAMES])
     assert [code for code, _ in found] == [2, 2, 2]
     *others, own = errors(found)
-    assert "'a patient' is not a number" in own
+    assert "1e+99" in own
     assert others == [f"site west cannot continue: {SCREEN}"] * 2
-    assert not any("patient" in text or "west.csv" in text for _, text in found[:2])
+    assert not any("1e+99" in text or "west.csv" in text for _, text in found[:2])
 
 
 def test_what_is_not_there_is_said_in_one_line(place: Place) -> None:
@@ -283,11 +156,19 @@ def test_what_is_not_there_is_said_in_one_line(place: Place) -> None:
     )
 
 
+MASKED = ("--problem", "pca", "--rank", "2", "--algorithm", "rgd", "--step-size", "1e-3")
+
+
 @pytest.mark.slow
-def test_a_site_that_is_killed_comes_back_and_the_bits_are_the_same(place: Place) -> None:
+@pytest.mark.filterwarnings("ignore:secure:UserWarning")
+@pytest.mark.parametrize("run", [RUN, MASKED])
+def test_a_site_that_is_killed_comes_back_and_the_bits_are_the_same(
+    place: Place, run: Sequence[str]
+) -> None:
+    """New masks too give the bits of an unbroken run."""
     flags = ("--checkpoint-every", "50", "--rank-timeout", "6", "--retries", "9")
     with place.serving():
-        sites = [place.start(name, *flags, iterations=3000) for name in NAMES]
+        sites = [place.start(name, *flags, iterations=3000, run=run) for name in NAMES]
         killed = sites[2]
         outputs: list[list[tuple[int, str]]] = []
         reader = threading.Thread(target=lambda: outputs.append(ended(sites)))
@@ -296,12 +177,14 @@ def test_a_site_that_is_killed_comes_back_and_the_bits_are_the_same(place: Place
         while not kept.is_dir():
             time.sleep(0.01)
         killed.send_signal(signal.SIGKILL)
-        again = place.start("west", *flags, iterations=3000)
+        again = place.start("west", *flags, iterations=3000, run=run)
         back = ended([again])
         reader.join(HUNG)
     assert [code for code, _ in outputs[0][:2] + back] == [0, 0, 0], (outputs, back)
     assert all("lost        " in text for _, text in outputs[0][:2])
     expected = place.pooled(3000)
+    if run is MASKED:
+        expected = place.pooled(3000, "rgd:step_size=1e-3", secure=True)
     for name, x in zip(NAMES, expected, strict=True):
         assert place.points(name).tobytes() == x[None].tobytes()
 
@@ -347,3 +230,33 @@ def test_a_server_that_dies_ends_the_run_of_all(place: Place) -> None:
     assert {line.split(" (")[0] for line in errors(outputs[0])} <= {
         "the connection to the server is lost"
     }
+
+
+def test_sites_add_by_masked_sums_and_the_plan_says_so(tmp_path: Path) -> None:
+    """With two sites it says that each learns the other's terms; what it foresees is what is sent."""
+    pair = Place(tmp_path, "path", NAMES[:2])
+    run = ("--problem", "pca", "--rank", "2")
+    ((code, text),) = refuse([pair.start("north", run=(*run, "--algorithm", "drfgt"))])
+    assert code == 2
+    assert text.startswith("decentorth: secure sums are for methods by exact sums, and DRFGT sends")
+    assert "--clear-sums" in text
+    assert text.count("\n") == 1
+    config = tmp_path / "clear.yaml"
+    config.write_text("problem: pca\nrank: 2\nclear_sums: true\n")
+    with pair.serving():
+        masked = ended([pair.start(name, "--wait", "60", run=run) for name in pair.names])
+        flags = ("--wait", "60", "--overwrite")
+        given = ("--config", str(config))
+        clear = ended([pair.start(name, *flags, run=given) for name in pair.names])
+    for code, text in masked:
+        assert code == 0, text
+        before = text.split("agreed ")[0]
+        assert "sums        masked: neighbours read random numbers, and all sites the tot" in before
+        assert "note        secure sums hide nothing between two agents: each computes" in before
+        (foreseen,) = re.findall(r"at most about ([\d.]+) kB in all", before)
+        (sent,) = re.findall(r"sent +\d+ messages, ([\d.]+) kB", text)
+        assert float(foreseen) == pytest.approx(float(sent) / 2, rel=0.01)
+    for code, text in clear:
+        assert code == 0, text
+        assert "sums        in the clear: a neighbour reads what this site sends it" in text
+        assert "masked sums" not in text

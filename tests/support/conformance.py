@@ -29,10 +29,11 @@ import numpy as np
 
 import topologies
 from decentorth import Result, solve
+from decentorth.api import Options, set_up
 from decentorth.network import Communicator
 from decentorth.problems import PCA
 from decentorth.protocols import Array
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 _LARGE = 500_000
 """The numbers of a large message, 4 MB."""
@@ -195,7 +196,8 @@ def _solved(communicator: Any, size: int, method: str = "drfgt", **more: Any) ->
     """A run on the ring of all ranks, one agent each."""
     problem = _problem(size)
     W = topologies.metropolis_weights(topologies.ring(size))
-    return solve(problem, method, W, iterations=50, comm=communicator, **more)
+    given: dict[str, Any] = {"clear_sums": True, **more}
+    return solve(problem, method, W, iterations=50, comm=communicator, **given)
 
 
 def _check_bits(communicator: Communicator, method: str, **more: Any) -> None:
@@ -215,6 +217,19 @@ def bits_of_one_process(communicator: Communicator) -> None:
 def bits_of_sums(communicator: Communicator) -> None:
     """A method of exact sums has the bits of one process."""
     _check_bits(communicator, "lbfgs")
+
+
+def bits_of_masked_sums(communicator: Communicator) -> None:
+    """Masked sums, with keys that all ranks have agreed on, have the bits of one process."""
+    size, rank = communicator.size, communicator.rank
+    W = topologies.metropolis_weights(topologies.ring(size))
+    runs = [
+        set_up(_problem(size), "direct", W, comm=comm, secure=True)
+        for comm in ("serial", communicator)
+    ]
+    whole, own = [run.solve(Options(iterations=50)) for run in runs]
+    points = np.asarray(whole.x)[rank : rank + 1]
+    assert np.asarray(own.x).tobytes() == points.tobytes(), "other bits"
 
 
 def lossy_channel(communicator: Communicator) -> None:
@@ -259,6 +274,7 @@ CHECKS: Sequence[Check] = (
     description,
     bits_of_one_process,
     bits_of_sums,
+    bits_of_masked_sums,
     lossy_channel,
     hashes,
     posts,
@@ -315,6 +331,7 @@ def lose(communicator: Communicator, how: str, silence: float = 10.0) -> None:
         record_every=100,
         metrics=[losing],
         comm=communicator,
+        clear_sums=True,
         rank_timeout=silence,
     )
     raise AssertionError(f"rank {communicator.rank} has not noticed the loss")

@@ -1,4 +1,4 @@
-"""Transports along the edges of a ring of ranks: over threads, and over MPI."""
+"""Transports for the suite: along the edges of a ring, over threads or MPI; MPI; torch.distributed."""
 
 from __future__ import annotations
 
@@ -82,3 +82,7 @@ def mpi_along_ring() -> AlongEdges:
 
 def mpi() -> Communicator:
     return connect("world")
+
+
+def torch() -> Communicator:
+    return connect("torch")

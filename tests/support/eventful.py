@@ -23,7 +23,7 @@ import decentorth as do
 from decentorth.commands.run.command import main
 from decentorth.problems import FunctionProblem
 from decentorth.protocols import Array
-from decentorth.records.files import hold
+from decentorth.records.run_files import hold
 from decentorth.sets import Stiefel
 
 LOOP = 300

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
+from decentorth.commands.sites.folders import Site
 from decentorth.network import AlongEdges
+from decentorth.network.transport.nats_carrier import NatsCarrier
 
 
-def carrier(folder: Path, waiting: float = 60.0, **more: Any) -> Any:
-    """The carrier of the site whose folder this is, and its edges and names."""
-    from decentorth.network.transport.nats_carrier import NatsCarrier
-    from decentorth.network.transport.sealed import SiteIdentity
+def carrier(
+    folder: Path, kind: type[NatsCarrier] = NatsCarrier, waiting: float = 60.0
+) -> NatsCarrier:
+    """The carrier of the site whose folder this is."""
+    site = Site.of(folder)
+    return kind(site.identity, site.server, site.names, site.near, site.run, waiting)
 
-    about = json.loads((folder / "site.json").read_text())
-    identity = SiteIdentity(folder, about["site"])
-    names, edges = about["names"], [tuple(edge) for edge in about["edges"]]
-    rank = names.index(identity.name)
-    near = sorted({j for edge in edges if rank in edge for j in edge} - {rank})
-    made = NatsCarrier(identity, about["server"], names, near, about["run"], waiting, **more)
-    return made, edges, names
+
+def along_edges(folder: Path, made: Any) -> AlongEdges:
+    """The transport of this site over a carrier."""
+    site = Site.of(folder)
+    return AlongEdges(made, site.edges, site.names)
 
 
 def joined() -> AlongEdges:
     """The transport of the site in the folder SITE."""
-    made, edges, names = carrier(Path(os.environ["SITE"]))
+    folder = Path(os.environ["SITE"])
+    made = carrier(folder)
     atexit.register(made.leave)
 
     def failed(kind: object, error: BaseException, trace: object) -> None:
@@ -36,4 +38,4 @@ def joined() -> AlongEdges:
         made.leave(error)
 
     sys.excepthook = failed
-    return AlongEdges(made, edges, names)
+    return along_edges(folder, made)

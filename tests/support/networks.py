@@ -29,11 +29,15 @@ class Recording:
             network.directed,
             network.steady,
         )
+        self.changes, self.varies = network.changes, network.varies
         self.exchanges: list[Exchange] = []
 
     def __getattr__(self, name: str) -> Any:
         if name not in (
+            "changes",
+            "varies",
             "spectrum",
+            "joint_spectrum",
             "push_pull_spectrum",
             "self_weights",
             "sums",
@@ -80,11 +84,16 @@ class Replaying:
         self._exchanges: Iterator[Exchange] = iter(recording.exchanges)
         self._agent = slice(agent, agent + 1)
         self.n_agents, self.directed = recording.n_agents, recording.directed
+        self.changes = recording.changes
+        self.varies = recording.varies
         self.push_pull_spectrum = recording.push_pull_spectrum
+        if self.varies:
+            self.joint_spectrum = recording.joint_spectrum
         if not self.directed:
             self.spectrum = recording.spectrum
         self.self_weights = recording.self_weights[self._agent]
         self.flooding_rounds = recording.flooding_rounds
+        self.changes, self.varies = recording.changes, recording.varies
 
     def mix(self, *xs: Array, rounds: int = 1, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
         return self._replayed((*xs, *push), rounds)

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import topologies
-from topologies import progress
 from topologies.command import command, main
+from topologies.line import progress
 
 ROOT = Path(topologies.__file__).parent.parent
 Capsys = pytest.CaptureFixture[str]

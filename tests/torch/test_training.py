@@ -6,8 +6,12 @@ from __future__ import annotations
 import doctest
 import json
 import math
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -262,6 +266,29 @@ def test_consolidate_gives_the_mean_projected() -> None:
     assert [int(one) for one in counts] == [*range(N)]
 
 
+def test_statistics_of_batch_norm_stay_local_until_consolidate() -> None:
+    """As long as the agents train; then all have the mean, and each its own count of batches."""
+    groups = Agents(2)
+    models = [torch.nn.Sequential(layer(), torch.nn.BatchNorm1d(3)) for _ in groups]
+    optimizers = [
+        DRFGT(model.parameters(), lr=0.1, orthonormal=[model[0].weight], group=group)
+        for model, group in zip(models, groups, strict=True)
+    ]
+    draws = torch.Generator().manual_seed(0)
+    for _ in range(3):
+        for number, (model, optimizer) in enumerate(zip(models, optimizers, strict=True)):
+            optimizer.zero_grad()
+            model(torch.randn(6, 8, generator=draws) + number).square().mean().backward()
+            optimizer.step()
+    means = [model[1].running_mean.clone() for model in models]
+    assert (means[0] - means[1]).norm() > 0.1
+    for model, optimizer in zip(models, optimizers, strict=True):
+        optimizer.consolidate(model.buffers())
+    for model in models:
+        torch.testing.assert_close(model[1].running_mean, (means[0] + means[1]) / 2)
+        assert int(model[1].num_batches_tracked) == 3
+
+
 def parameters(models: list[Any]) -> list[tuple[Any, ...]]:
     """The same parameter of every model, one after the other."""
     return [*zip(*(model.parameters() for model in models), strict=True)]
@@ -306,7 +333,7 @@ def topologies_limit(W: Any) -> float:
         (lambda p: agents(graph=tp.metropolis_weights(tp.ring(5))), "5 agents, but there are 4"),
         (lambda p: agents(order="adapt"), "order must be 'adapt-then-combine' or"),
         (lambda p: agents(messages=torch.float16), "messages must be torch.bfloat16 or"),
-        (lambda p: agents()[1][0].batches([1]), r"zip\(\*loaders\)"),
+        (lambda p: agents()[1][0].batches([1]), r"zip\(\*loaders, strict=True\)"),
         (lambda p: agents()[1][0].batches(iter([])), "islice"),
     ],
 )
@@ -368,6 +395,22 @@ torch.distributed.destroy_process_group()
 """
 
 
+def test_batches_of_equal_loaders_draw_what_a_plain_loop_draws() -> None:
+    """To the end of each epoch, where a sampler draws once more."""
+    dist = torch.distributed
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    optimizer = GradientTracking([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    drawn = []
+    for epoch in (lambda loader: loader, optimizer.batches):
+        loader = torch.utils.data.DataLoader(
+            range(8), batch_size=2, shuffle=True, generator=torch.Generator().manual_seed(0)
+        )
+        drawn.append([[batch.tolist() for batch in epoch(loader)] for _ in range(3)])
+    dist.destroy_process_group()
+    plain, found = drawn
+    assert found == plain
+
+
 @pytest.mark.ranks
 @orders
 def test_loaders_of_unequal_length_end_together_with_batches(order: str, tmp_path: Any) -> None:
@@ -379,25 +422,26 @@ def test_loaders_of_unequal_length_end_together_with_batches(order: str, tmp_pat
 
 @pytest.mark.ranks
 @pytest.mark.parametrize(
-    ("how", "reason"),
+    ("how", "order", "reason"),
     [
-        ("plain", "all must take as many steps; loop over optimizer.batches(loader)"),
-        ("kill", "of which one has ended or does not answer"),
-        ("stop", "of which one has ended or does not answer"),
+        ("plain", "adapt-then-combine", "all must take as many steps; loop over optimizer.batches"),
+        ("plain", "combine-then-adapt", "all must take as many steps; loop over optimizer.batches"),
+        ("kill", "adapt-then-combine", "of which one has ended or does not answer"),
+        ("stop", "combine-then-adapt", "of which one has ended or does not answer"),
     ],
 )
 def test_a_process_that_ends_early_or_stops_ends_the_job(
-    how: str, reason: str, tmp_path: Any
+    how: str, order: str, reason: str, tmp_path: Any
 ) -> None:
     (tmp_path / "loop.py").write_text(LOOP)
-    job = start_torch(3, str(tmp_path / "loop.py"), how, "adapt-then-combine")
+    job = start_torch(3, str(tmp_path / "loop.py"), how, order)
     assert job.returncode == 1, job.report()
     assert reason in job.stderr
     assert job.left == 0
 
 
 PAGE = (ROOT / "docs/training.md").read_text()
-SCRIPT, SIMULATION = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+SCRIPT, GRAPHS, SIMULATION = re.findall(r"```python\n(.*?)```", PAGE, re.S)
 
 
 @pytest.mark.ranks
@@ -413,6 +457,11 @@ def test_the_script_of_the_page_trains_one_model(tmp_path: Any) -> None:
     assert float(found[2]) < 1e-5
 
 
+def test_the_page_has_the_eigenvalues_of_its_graphs(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(GRAPHS, {})
+    assert f"```\n{capsys.readouterr().out}```" in PAGE
+
+
 def test_the_simulation_of_the_page_runs_and_agents_agree() -> None:
     names: dict[str, Any] = {}
     torch.manual_seed(0)
@@ -420,6 +469,23 @@ def test_the_simulation_of_the_page_runs_and_agents_agree() -> None:
     biases = torch.stack([model.bias for model in names["models"]]).detach()
     assert float((biases - biases.mean(0)).abs().max()) < 0.2
     assert abs(float(biases.mean()) - 1.5) < 0.2
+
+
+@pytest.mark.ranks
+def test_the_notebook_trains_four_sites_with_the_bits_of_four_processes(tmp_path: Path) -> None:
+    """Its sites have two to four digits each, and their models find all ten."""
+    script = str(ROOT / "examples/notebooks/training_loop.py")
+    alone = subprocess.run(
+        [sys.executable, script],
+        cwd=tmp_path,
+        env={**os.environ, "MPLBACKEND": "agg"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    *_, joined, distance, digest = alone
+    assert f"{joined}\n{distance}\n{digest}" in run_torch(4, script).stdout
+    assert float(joined.removeprefix("joined model: accuracy ")) > 0.8
 
 
 @pytest.mark.parametrize("made", [Landing, Agents])

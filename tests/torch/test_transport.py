@@ -12,6 +12,7 @@ import pytest
 
 import decentorth as do
 from decentorth.estimators import PCA
+from tests.support.conformance import CHECKS
 from tests.support.mpi import run_ranks
 
 pytest.importorskip("torch")
@@ -80,38 +81,50 @@ def test_methods_channels_stopping_and_estimators_have_the_bits_of_one_process(
     assert components == found.components_.tobytes().hex()
 
 
-LOST = """
-import os, signal, sys, threading
-import decentorth as do
-
-comm = do.connect("torch")
-problem = do.problems.PCASettings(data="digits", rank=3).problem(3, seed=0)
-
-if comm.rank == 1:
-    threading.Timer(2.0, os.kill, (os.getpid(), getattr(signal, sys.argv[1]))).start()
-do.solve(problem, "drfgt", "ring", iterations=10**8, record_every=10**7, rank_timeout=10)
-"""
+SUITE = ("-m", "tests.support.conformance", "tests/support/edges.py:torch")
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize("signal", ["SIGKILL", "SIGSTOP"])
-def test_a_lost_process_ends_the_job_with_the_reason(signal: str, tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(LOST)
-    job = start_torch(3, str(tmp_path / "script.py"), signal)
+def test_the_processes_of_torchrun_do_what_every_transport_does() -> None:
+    """Late ones too: neighbours are a round ahead."""
+    job = run_torch(4, *SUITE)
+    assert job.stdout == f"{len(CHECKS)} checks on 4 ranks\n"
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("how", ["kill", "stop", "leave"])
+def test_a_lost_process_ends_the_job_with_the_reason(how: str) -> None:
+    job = start_torch(3, *SUITE, "--lose", how)
     assert job.returncode == 1, job.report()
-    assert re.search(r"rank [02] waits for messages, but a rank has ended, or has", job.stderr)
+    assert re.search(
+        r"rank [01] waits for messages, but a rank has ended, or has not answered for 10 s",
+        job.stderr,
+    )
+    assert "has not noticed" not in job.stderr
     assert job.left == 0
 
 
 @pytest.mark.ranks
-def test_bad_input_is_one_line_of_one_process() -> None:
-    job = start_torch(2, "-m", "decentorth.run", "--iterations", "-3")
-    assert job.stderr.count("decentorth: --iterations: iterations must be at least 0") == 1
-    assert "exitcode  : 2" in job.stderr
-    asynchronous = ["--algorithm", "asynchronous_drfgt", "--activations", "30"]
-    job = start_torch(2, "-m", "decentorth.run", *asynchronous)
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("--iterations -3", "decentorth: --iterations: iterations must be at least 0"),
+        (
+            "--algorithm asynchronous_drfgt --activations 30",
+            "decentorth: agents that do not wait for each other need ranks of MPI, or one process, "
+            "and this is torch.distributed: take drfgt",
+        ),
+    ],
+    ids=["flag", "asynchronous"],
+)
+def test_bad_input_is_one_line_of_one_process(words: str, line: str) -> None:
+    """Each process ends with 2; torchrun itself ends with 1 whenever one of its processes fails."""
+    job = start_torch(2, "-m", "decentorth.run", *words.split())
+    assert job.stderr.count(line) == 1
+    assert set(re.findall(r"exitcode  : (\S+)", job.stderr)) == {"2"}
     assert job.returncode == 1
-    assert "asynchronous agents" in job.stderr
+    assert job.left == 0
+    assert not job.stdout
 
 
 @pytest.mark.ranks

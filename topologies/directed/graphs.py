@@ -14,10 +14,10 @@ import numpy as np
 
 from topologies.directed.weights import check_digraph
 from topologies.graphs.edges import LINK_BYTES, Agents
-from topologies.graphs.families import at_least, at_most, numbered
+from topologies.graphs.graph_families import at_least, at_most, numbered
 from topologies.graphs.real import integer_labels, read_graph
-from topologies.later import nx
-from topologies.memory import require
+from topologies.line.later import nx
+from topologies.line.memory import require
 
 AGENTS_LIMIT = 10**6
 """The maximum number of agents of a directed graph built by name: each edge is an object of

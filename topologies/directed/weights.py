@@ -27,8 +27,8 @@ from topologies.canonical import (
     row_sums,
     with_diagonal,
 )
-from topologies.later import nx
-from topologies.weights.checks import NAMELESS, Names, agent_names, check_no_loops, edges_of
+from topologies.line.later import nx
+from topologies.weights.weight_checks import NAMELESS, Names, agent_names, check_no_loops, edges_of
 
 Digraph: TypeAlias = "nx.Graph[int] | Adjacency"
 

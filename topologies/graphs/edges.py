@@ -16,8 +16,8 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from topologies.canonical import Weights
-from topologies.later import nx
-from topologies.memory import require
+from topologies.line.later import nx
+from topologies.line.memory import require
 
 P = ParamSpec("P")
 LINK_BYTES = 190

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topologies.graphs.edges import Agents, Edges, family, simplified
-from topologies.graphs.families import at_least, check_edges, count
-from topologies.later import nx, spatial
+from topologies.graphs.graph_families import at_least, check_edges, count
+from topologies.line.later import nx, spatial
 
 Draw = Callable[[np.random.Generator], Edges]
 _TRIES = 100

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from topologies.graphs.families import Labelled, numbered
-from topologies.later import nx
-from topologies.matrix_files import read_square, regular_size
-from topologies.weights.checks import check_graph
-from topologies.words import is_number
+from topologies.graphs.graph_families import Labelled, numbered
+from topologies.line.later import nx
+from topologies.line.matrix_files import read_square, regular_size
+from topologies.line.words import is_number
+from topologies.weights.weight_checks import check_graph
 
 _SHOWN = 200
 """The maximum number of a file's characters that a message quotes."""

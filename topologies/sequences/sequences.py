@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topologies.canonical import Adjacency, Weights, WeightsLike, canonical_weights, on_edges, upper
-from topologies.graphs.families import at_least, count
-from topologies.later import nx
-from topologies.weights.checks import adjacency
+from topologies.graphs.graph_families import at_least, count
+from topologies.line.later import nx
+from topologies.weights.weight_checks import adjacency
 
 
 class WeightSequence(ABC):
@@ -41,6 +41,8 @@ class WeightSequence(ABC):
     """Number of agents."""
     period: int | None = None
     """The period, W(k + period) = W(k) for all k; None for a sequence without one."""
+    independent: bool = False
+    """True if the matrices are drawn independently of each other."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={self.n}, period={self.period})"
@@ -120,6 +122,8 @@ class OnePeerExponential(PeriodicSequence):
 
 class _Drawn(WeightSequence):
     """Independent draws: the generator of iteration k depends on (seed, k) only."""
+
+    independent = True
 
     def __init__(self, n: int, seed: int) -> None:
         self.n = n

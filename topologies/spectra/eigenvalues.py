@@ -22,7 +22,7 @@ from scipy.sparse import csgraph
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, splu
 
 from topologies.canonical import Weights, WeightsLike, canonical_weights, distances, row_sums
-from topologies.memory import dense
+from topologies.line.memory import dense
 from topologies.spectra.multigrid import smallest_eigenvalue
 
 Vector = NDArray[np.float64]

@@ -18,7 +18,7 @@ from scipy import sparse
 from scipy.sparse.linalg import lobpcg
 
 from topologies.canonical import Weights
-from topologies.later import pyamg
+from topologies.line.later import pyamg
 
 _COARSEST = 500
 _BLOCK = 4

@@ -8,10 +8,10 @@ import numpy as np
 from scipy import sparse
 
 from topologies.canonical import Weights
-from topologies.graphs.families import Labelled
-from topologies.later import nx
-from topologies.weights.checks import agent_names, check_graph
-from topologies.words import is_number
+from topologies.graphs.graph_families import Labelled
+from topologies.line.later import nx
+from topologies.line.words import is_number
+from topologies.weights.weight_checks import agent_names, check_graph
 
 _RECIPROCAL = "1/"
 

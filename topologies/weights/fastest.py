@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from topologies.canonical import Adjacency, Weights, on_edges, row_sums, upper, with_diagonal
-from topologies.later import cp, nx, optimize
-from topologies.memory import dense
-from topologies.progress import LOG
-from topologies.weights.checks import adjacency, check_weights
+from topologies.line.later import cp, nx, optimize
+from topologies.line.memory import dense
+from topologies.line.progress import LOG
+from topologies.weights.weight_checks import adjacency, check_weights
 
 Vector: TypeAlias = NDArray[np.float64]
 

@@ -26,13 +26,13 @@ from topologies.canonical import (
     row_sums,
     with_diagonal,
 )
-from topologies.graphs.families import Labelled
-from topologies.later import nx
+from topologies.graphs.graph_families import Labelled
+from topologies.line.later import nx
+from topologies.line.words import suggestion
 from topologies.spectra.eigenvalues import laplacian_extremes
-from topologies.weights.checks import adjacency, check_weights
 from topologies.weights.conductances import conductances
 from topologies.weights.fastest import fdla_weights, fmmc_weights
-from topologies.words import suggestion
+from topologies.weights.weight_checks import adjacency, check_weights
 
 P = ParamSpec("P")
 Graph: TypeAlias = "nx.Graph[int] | Adjacency"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from topologies.canonical import SYMMETRY_TOLERANCE as NEAR
 from topologies.canonical import Weights, WeightsLike, entry_at, finite_square, with_diagonal
-from topologies.weights.checks import check_weights
+from topologies.weights.weight_checks import check_weights
 
 _ROUNDS = 20_000
 _WIDEST = 1e100
@@ -58,9 +58,9 @@ def _scale(matrix: Weights) -> NDArray[np.float64]:
         sums = scale * np.asarray(matrix @ scale)
         if sums.min() <= 0:
             empty = int(np.argmin(sums))
-            repair = f"give A[{empty}, {empty}] > 0"
             raise ValueError(
-                f"every row of A must have a positive entry, but row {empty} has none; {repair}"
+                f"every row of A must have a positive entry, but row {empty} has none; give "
+                f"A[{empty}, {empty}] > 0"
             )
         if np.abs(sums - 1).max() <= n * _ROW_SUM:
             return scale
@@ -68,8 +68,7 @@ def _scale(matrix: Weights) -> NDArray[np.float64]:
         if scale.max() > _WIDEST * scale.min():
             break
     worst = int(np.argmax(np.abs(sums - 1)))
-    repair = "give every agent a weight of its own, A[i, i] > 0"
     raise ValueError(
         f"A cannot be scaled to row sums 1 (row {worst} stays at {sums[worst]:.6g}): some entries "
-        f"lie on no positive diagonal of A; {repair}"
+        "lie on no positive diagonal of A; give every agent a weight of its own, A[i, i] > 0"
     )

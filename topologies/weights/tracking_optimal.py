@@ -28,14 +28,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eig
 
 from topologies.canonical import Adjacency, Weights, upper
-from topologies.later import nx
-from topologies.memory import dense
-from topologies.progress import LOG
+from topologies.line.later import nx
+from topologies.line.memory import dense
+from topologies.line.progress import LOG
 from topologies.spectra import tracking_rate
 from topologies.spectra.tracking_rate import COMBINE, Order, Recursion, TrackingScore, worst_score
-from topologies.weights.checks import adjacency, check_weights
 from topologies.weights.quasi_newton import minimise_nonsmooth
 from topologies.weights.rules import best_constant_weights, lazy, metropolis_weights
+from topologies.weights.weight_checks import adjacency, check_weights
 
 Vector: TypeAlias = NDArray[np.float64]
 

@@ -24,18 +24,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...protocols import Array, Network, Problem, RetractableManifold, Streams
-from .line_search import (
-    Point,
-    Searching,
-    Vector,
-    begun,
-    field,
-    last,
-    search,
-    taylor,
-    transported,
-    viewed,
-)
+from .line_search import Searching, last, search, taylor
+from .search_points import Point, Vector, begun, field, transported, viewed
 
 SIGMA = 0.5
 """The share of the slope that may be left after a step."""

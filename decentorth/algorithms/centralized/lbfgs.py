@@ -29,7 +29,8 @@ import numpy as np
 
 from ...protocols import Array, Network, Problem, RetractableManifold, Streams
 from ...settings import Count
-from .line_search import Point, Searching, Vector, begun, field, last, projected, search, viewed
+from .line_search import Searching, last, search
+from .search_points import Point, Vector, begun, field, projected, viewed
 
 SIGMA = 0.9
 """The share of the slope that may be left after a step."""

@@ -9,11 +9,10 @@ gradients in the place of those of a base optimizer:
 
     x   state.x      eta  step_size      R  constraint.relative_gradient, state.field      (2)  constraint.dissolve
 
-(1) is the step of `landing` without a penalty, and (2) one Newton-Schulz step towards the nearest
-    point: from a feasible x the
-distance to the manifold after it is of the order of eta^4 ||R||^4, so there is no penalty to
-choose. Where ||M||_2 >= sqrt(3), (2) does not lead to the nearest point: steps must be short
-against the gradient.
+(1) is the step of `landing` without a penalty. (2) is one Newton-Schulz step towards the nearest
+point. From a feasible x the distance to the manifold after it is of the order of eta^4 ||R||^4, so
+there is no penalty to choose. Where ||M||_2 >= sqrt(3), (2) does not lead to the nearest point:
+steps must be short against the gradient.
 
 Beyond the paper: automatic steps, those of `landing`. Barzilai-Borwein steps are refused, since
 some are too long.

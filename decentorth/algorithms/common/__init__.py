@@ -2,7 +2,6 @@
 families use."""
 
 from .automatic_steps import *  # noqa: F403
-from .capabilities import *  # noqa: F403
 from .curvature import *  # noqa: F403
 from .fields import *  # noqa: F403
 from .loopless import *  # noqa: F403
@@ -12,3 +11,4 @@ from .schedules import *  # noqa: F403
 from .shared_step import *  # noqa: F403
 from .spectral_steps import *  # noqa: F403
 from .step_sizes import *  # noqa: F403
+from .traits import *  # noqa: F403

@@ -22,7 +22,7 @@ from .automatic_steps import Order, consensus_gap, tracking_step
 from .fields import Penalised, on_samples
 from .loopless import Momenta
 from .mixing import Chebyshev, effective, mix
-from .schedules import Auto
+from .schedules import Auto, Growing
 from .step_sizes import MeasuredStepSize, StepSize
 
 _C = TypeVar("_C")
@@ -64,17 +64,18 @@ class Sampling(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class Decentralized(Sampling):
-    """A method of agents that exchange points with their neighbours.
-
-    Parameters
-    ----------
-    step_size
-        A number > 0; auto: from the agents' Lipschitz constants, the spectrum of W and a given
-        penalty; or a schedule (diminishing, horizon), which a method without trackers needs to
-        approach a minimiser.
-    """
+    """A method of agents that exchange points with their neighbours."""
 
     step_size: StepSize = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        judged = self.batch_size is None and not self.safe
+        if isinstance(self.step_size, Growing) and not judged:
+            raise ValueError(
+                "growing steps are judged by moves along exact gradients: leave out batch_size "
+                "and safe, or take step_size auto"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +102,20 @@ class Soft(Decentralized):
     def requires_set(self) -> tuple[type, ...]:
         """The capabilities that a set must have: `Penalised` for a positive penalty."""
         return (Penalised,) if self.penalty > 0.0 else ()
+
+
+def stays(network: Network) -> bool:
+    """True if W is symmetric and stays, and every message arrives."""
+    return not (network.directed or network.varies)
+
+
+def check_order(order: str, network: Network) -> None:
+    """Raise ValueError for accelerated mixing on a network that does not stay as it is."""
+    if order == "accelerated" and not stays(network):
+        raise ValueError(
+            "order accelerated needs a network that stays as it is, with every message as it was "
+            "sent: take order combine-then-adapt"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,19 +147,15 @@ class Ordered(Decentralized):
         """The share of the slowest disagreement that an exchange removes."""
         return consensus_gap(spectrum, cast(Order, self.order))
 
-    def resolved(self, network: Network) -> Self:
+    def for_network(self, network: Network) -> Self:
         """This method with ``order="auto"`` resolved for this network.
 
         Raises ValueError for accelerated mixing on a network that does not stay as it is.
         """
-        if self.order == "accelerated" and not network.steady:
-            raise ValueError(
-                "order accelerated needs a network that stays as it is, with every message as it "
-                "was sent: take order combine-then-adapt"
-            )
+        check_order(self.order, network)
         if self.order != "auto":
             return self
-        accelerates = network.steady and network.n_agents > 1
+        accelerates = stays(network) and network.n_agents > 1
         return replace(self, order="accelerated" if accelerates else "combine-then-adapt")
 
 
@@ -162,9 +173,9 @@ class Mixing(Decentralized):
         """
         return mix(network, self.rounds, self.chebyshev, *xs, push=push)
 
-    def mixing(self, network: Network) -> Spectrum:
-        """The eigenvalues of the matrix with which an iteration mixes."""
-        return effective(network.spectrum, self.rounds, self.chebyshev)
+    def mixing(self, spectrum: Spectrum) -> Spectrum:
+        """The eigenvalues of the matrix with which an iteration mixes, from those of W."""
+        return effective(spectrum, self.rounds, self.chebyshev)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -105,6 +105,10 @@ def averages(network: Network, accuracy: float, *values: Array) -> Arrays:
         if (sigma := network.push_pull_spectrum.sigma) > 0.0:
             rounds = math.ceil(math.log(accuracy / n) / math.log(sigma))
         means = push_sum(network, rounds, *rows)
+    elif network.changes:
+        gap = network.joint_spectrum.gap
+        rounds = math.ceil(math.log(accuracy / math.sqrt(n)) / math.log1p(-gap)) if gap < 1.0 else 1
+        means = network.mix(*rows, rounds=rounds)
     else:
         means = mix(network, fewest_rounds(network.spectrum, accuracy / math.sqrt(n)), True, *rows)
     return tuple([mean.reshape(one.shape) for mean, one in zip(means, values, strict=True)])

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 
-from topologies import text
+from topologies.line import text
 
 from ...protocols import Array
 from ...settings import Count, Positive, Range, Settings, Share

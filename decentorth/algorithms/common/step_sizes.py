@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any, Protocol, TypeVar, cast, get_args
 
-from topologies import text
+from topologies.line import text
 
 from ...numerics.ordered_sums import sums
 from ...protocols import Array
@@ -93,12 +93,23 @@ def checked(
 
 
 _MEASURED = (*IN_ADVANCE, BarzilaiBorwein)
-StepSize = Annotated[Written, Form(checked)]
+StepSize = Annotated[
+    Written,
+    Form(checked),
+    "A number > 0; auto: from the agents' Lipschitz constants, the spectrum of W and a given "
+    "penalty; or a schedule (diminishing, horizon), which a method without trackers needs to "
+    "approach a minimiser.",
+]
 """A step size that is constant or follows a schedule."""
 ConstantStepSize = Annotated[Written, Form(partial(checked, allowed=(Constant,)))]
-GrowingStepSize = Annotated[Written, Form(partial(checked, allowed=(*IN_ADVANCE, Growing)))]
-"""Exact methods on networks can also judge their steps as they go; "auto" does so where it is
-possible."""
+GrowingStepSize = Annotated[
+    Written,
+    Form(partial(checked, allowed=(*IN_ADVANCE, Growing))),
+    "A number > 0; constant: from the agents' Lipschitz constants, the spectrum of W and a given "
+    "penalty; growing: start there and increase the step while the agents' moves allow; auto: "
+    "growing where that is possible, otherwise constant; or a schedule (diminishing, horizon).",
+]
+"""Methods that are exact with a constant step can have it judged as they go."""
 MeasuredStepSize = Annotated[Written, Form(partial(checked, allowed=_MEASURED))]
 """A single agent can also measure its steps."""
 
@@ -133,7 +144,7 @@ def changed(state: T, **changes: object) -> T:
     return cast(Any, state)._replace(**changes)
 
 
-def advanced(step_size: StepSize, state: S, spent: int = 1, **changes: Array) -> S:
+def advanced(step_size: StepSize, state: S, spent: int = 1, **changes: Any) -> S:
     """The state after an iteration with ``spent`` gradients: the ``changes``, the counters, and the
     steps that follow."""
     step = following(step_size, state)

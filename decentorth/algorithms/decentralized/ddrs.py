@@ -78,7 +78,9 @@ class DDRS(Mixing):
         def automatic() -> tuple[Array, int]:
             largest = 0.35
             if network.n_agents > 1:
-                largest = min(largest, math.sqrt(0.5 * (1.0 - self.mixing(network).lambda_2)))
+                largest = min(
+                    largest, math.sqrt(0.5 * (1.0 - self.mixing(network.spectrum).lambda_2))
+                )
             return agreed(
                 problem, network, streams, x0, largest, 1.6, mixing=(self.rounds, self.chebyshev)
             )

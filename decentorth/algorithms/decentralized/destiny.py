@@ -60,8 +60,8 @@ from ..common.automatic_steps import (
     penalty_share,
     tracking_limit,
 )
-from .safe import SafeTracking
 from .tracking import PenalisedState as State
+from .tracking import PenalisedTracking
 
 Variant = Literal["direct", "dissolved"]
 
@@ -83,7 +83,7 @@ P = Problem[Dissolvable]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DESTINY(SafeTracking):
+class DESTINY(PenalisedTracking):
     """Decentralized Stiefel optimization by an approximate augmented Lagrangian (Wang & Liu 2022).
 
     Parameters
@@ -119,7 +119,7 @@ class DESTINY(SafeTracking):
         return min(_share(spectrum, order) / 7.0, math.sqrt(consensus_gap(spectrum, order)))
 
     @property
-    def follows(self) -> bool:
+    def penalty_follows(self) -> bool:
         """True if the penalty is a multiple of 1 / step."""
         return self.penalty == "auto" and schedule(self.step_size).initial != "auto"
 
@@ -130,7 +130,7 @@ class DESTINY(SafeTracking):
         x = x0.copy()
         tracker = field.copy()
         momenta = self.at_rest(x0)
-        return State(x, tracker, field, step, base, penalty, 0, spent + 1, momenta=momenta)
+        return State(x, tracker, field, step, base, penalty, 0, spent + 1, momenta)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         f = self.oracle(problem, streams, state.k + 1)
@@ -159,7 +159,7 @@ class DESTINY(SafeTracking):
         step = following(self.step_size, state)
         k = state.k + 1
         spent = state.gradients + 1
-        return State(x, mixed, field, step, state.base, state.penalty, k, spent, momenta=momenta)
+        return State(x, mixed, field, step, state.base, state.penalty, k, spent, momenta)
 
     def field(self, problem: Oracle[Dissolvable], x: Array, penalty: Array) -> Array:
         """The field H_i (3), with the gradient at x or at the point A(x) nearer to the manifold."""

@@ -26,17 +26,17 @@ takes two gradients of ``batch_size`` samples.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-from ...protocols import Network, Streams
+from ...protocols import Array, Network, Projection, Riemannian, Streams
 from ...settings import NotNegative
-from ..common import StepSize, advanced, blockwise, riemannian
-from .tracking import Manifold, OnManifold, projected
+from ..common import Mixing, StepSize, advanced, blockwise, riemannian
+from .tracking import Manifold, projected, start_on_manifold
 from .tracking import TrackingState as State
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPRSRM(OnManifold):
+class DPRSRM(Mixing):
     """Decentralized projected Riemannian stochastic recursive momentum (after the abstract of Deng,
     Hu 2025).
 
@@ -52,10 +52,15 @@ class DPRSRM(OnManifold):
     True
     """
 
+    requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
+
     step_size: StepSize = "diminishing:power=0.3333333333333333"
     forgetting: Annotated[NotNegative, "The power by which the weight of new gradients falls."] = (
         2 / 3
     )
+
+    def init(self, problem: Manifold, network: Network, streams: Streams, x0: Array) -> State:
+        return start_on_manifold(self, problem, network, streams, x0)
 
     def step(self, problem: Manifold, network: Network, streams: Streams, state: State) -> State:
         mixed, s = self.mix(network, state.x, state.tracker)

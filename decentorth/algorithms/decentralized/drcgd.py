@@ -33,10 +33,10 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 
 from ...numerics.ordered_sums import sums
-from ...protocols import Array, Network, Streams
+from ...protocols import Array, Network, Projection, Riemannian, Streams
 from ...settings import Probability
-from ..common import advanced, blockwise, riemannian
-from .tracking import Manifold, OnManifold, projected
+from ..common import Mixing, advanced, blockwise, riemannian
+from .tracking import Manifold, projected, start_on_manifold
 
 
 class DRCGDState(NamedTuple):
@@ -54,7 +54,7 @@ class DRCGDState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DRCGD(OnManifold):
+class DRCGD(Mixing):
     """Decentralized Riemannian conjugate directions, after the abstract of Chen and others 2024.
 
     Examples
@@ -70,19 +70,17 @@ class DRCGD(OnManifold):
     """
 
     sends: ClassVar[tuple[str, ...]] = ("x", "direction", "tracker")
+    requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
 
     cap: Annotated[Probability, "The largest share of the last direction that is kept."] = 0.9
     tracked: Annotated[
         bool, "Follow tracked gradients, exact with constant steps, not the agent's own."
     ] = False
 
-    @property
-    def shortening(self) -> float:
-        return 1.0 - self.cap
-
-    # the state has d too
-    def init(self, problem: Manifold, network: Network, streams: Streams, x0: Array) -> DRCGDState:  # type: ignore[override]
-        x, y, field, step_size, base, k, spent, *_ = super().init(problem, network, streams, x0)
+    def init(self, problem: Manifold, network: Network, streams: Streams, x0: Array) -> DRCGDState:
+        shortening = 1.0 - self.cap
+        first = start_on_manifold(self, problem, network, streams, x0, shortening=shortening)
+        x, y, field, step_size, base, k, spent, *_ = first
         return DRCGDState(x, -field, y, field, step_size, base, k, spent)
 
     def step(

@@ -27,7 +27,7 @@ and trackers with momentum (see `loopless` for V, eta and the momenta u and v, a
 ``order="adapt-then-combine"``, x_i <- sum_j W_ij (x_j - alpha y_j), and the same for y: stable at
 larger steps, at the price of two dependent exchanges an iteration (the same bytes in twice the
 rounds); ``step_size="auto"``; ``safe=True`` (see `safe`); ``kernel="numba"``, the same
-step in one compiled pass over each agent's arrays (`kernels.tracking`). With one agent it is the
+step in one compiled pass over each agent's arrays (`kernels.tracking_kernels`). With one agent it is the
 landing algorithm. It runs on any constraint set that has a landing field.
 """
 
@@ -52,14 +52,14 @@ from ..common import (
     schedule,
     tracking_aim,
 )
-from .safe import SafeTracking
 from .tracking import PenalisedState as State
+from .tracking import PenalisedTracking
 
 P = Problem[Landing]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DRFGT(SafeTracking):
+class DRFGT(PenalisedTracking):
     """Decentralized retraction-free gradient tracking (paper 004, Algorithm 1).
 
     Parameters
@@ -82,10 +82,11 @@ class DRFGT(SafeTracking):
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
     gradient_factor: ClassVar[float] = 2.0
     on_devices: ClassVar[bool] = True
+    on_changing: ClassVar[bool] = True
 
     kernel: Annotated[Literal["numpy", "numba"], "numba: one compiled pass, on St(d, r)."] = "numpy"
 
-    def resolved(self, network: Network) -> Self:
+    def for_network(self, network: Network) -> Self:
         """Return this method with its order resolved for the network.
 
         Raises ImportError with the command that installs numba, if the numba kernel is chosen
@@ -93,9 +94,9 @@ class DRFGT(SafeTracking):
         """
         if self.kernel == "numba":
             compiled_tracking()
-        return super().resolved(network)
+        return super().for_network(network)
 
-    def suited(self, problem: P) -> Self:
+    def for_problem(self, problem: P) -> Self:
         """Return this method, checked for the problem.
 
         Raises TypeError if the compiled kernel lacks the landing field of the problem's set.
@@ -115,7 +116,7 @@ class DRFGT(SafeTracking):
         x = x0.copy()
         tracker = field.copy()
         momenta = self.at_rest(x0)
-        return State(x, tracker, field, step, base, penalty, 0, spent + 1, momenta=momenta)
+        return State(x, tracker, field, step, base, penalty, 0, spent + 1, momenta)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         if self.kernel == "numba":
@@ -174,4 +175,4 @@ class DRFGT(SafeTracking):
         step = following(self.step_size, state)
         k = state.k + 1
         spent = state.gradients + 1
-        return State(x, y, field, step, state.base, state.penalty, k, spent, momenta=momenta)
+        return State(x, y, field, step, state.base, state.penalty, k, spent, momenta)

@@ -25,15 +25,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from ...protocols import Array, Network, Problem, Streams
+from ...protocols import Array, Limits, Network, Problem, Spectrum, Streams
 from ...settings import Form
-from ..common import Auto, Constant, Growing, Schedule, Spent, StepSize, agreed, checked
+from ..common import Auto, Constant, Growing, Method, Schedule, Spent, StepSize, agreed, checked
 from ..common.automatic_steps import landing_scale, landing_share, start
-from .exact import Judged
 
 _WHY = (
     "each agent's correction comes to cancel the step size times its own gradient, which it "
@@ -43,7 +42,7 @@ _Checked = Form(partial(checked, allowed=(Constant, Growing), why=_WHY))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Extra(Judged):
+class Extra(Method):
     """An EXTRA method.
 
     Parameters
@@ -55,16 +54,13 @@ class Extra(Judged):
     """
 
     on_time: ClassVar[bool] = True
+    scaled: ClassVar[tuple[str, ...]] = ("dual",)
+    """At rest u = alpha F."""
 
     step_size: Annotated[float | str | Schedule, _Checked] = "auto"
 
-    def rescaled(self, state: Any, step: Array, ratio: float) -> Any:
-        """Return the state with the steps ``step``, which are ``ratio`` times the earlier ones.
-
-        The dual variable u is multiplied by ``ratio`` too, because u = alpha F at rest.
-        """
-        state.dual[...] *= ratio
-        return state._replace(step_size=step)
+    def limits(self, spectrum: Spectrum) -> Limits:
+        return Limits(1.0 - spectrum.lambda_2)
 
 
 P = Problem[object]

@@ -84,7 +84,7 @@ class GradientTracking(Ordered, Soft):
         step, base, spent = start(self.step_size, len(x0), automatic)
         field = blockwise(self._field, self.oracle(problem, streams, 0), x0)
         momenta = self.at_rest(x0)
-        return State(x0.copy(), field.copy(), field, step, base, 0, spent + 1, momenta=momenta)
+        return State(x0.copy(), field.copy(), field, step, base, 0, spent + 1, momenta)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
         f = self.oracle(problem, streams, state.k + 1)
@@ -112,7 +112,7 @@ class GradientTracking(Ordered, Soft):
             (mixed,) = network.mix(y)
         step = following(self.step_size, state)
         k = state.k + 1
-        return State(x, mixed, field, step, state.base, k, state.gradients + 1, momenta=momenta)
+        return State(x, mixed, field, step, state.base, k, state.gradients + 1, momenta)
 
     def _field(self, problem: Oracle[object], x: Array) -> Array:
         """The gradient F_i."""

@@ -3,177 +3,141 @@ are too large.
 
 The largest useful step is 1 to 6 times the one that is safe in advance, and the data alone decide.
 So a run begins with the safe step and judges it after every block of w + D iterations:
-w = max(30, 3 / gap), gap the share of the slowest disagreement that an exchange removes, and D rounds let a number reach all agents.
-Let m_k = x_{k+1} - x_k be the move of an agent and z_k = (I - W) p_k, where p_k is the first array
-that it sends in iteration k. In two halves of the first w iterations each agent adds
+w = max(30, 3 / gap), and D rounds let a number reach all agents. Let m_k = x_{k+1} - x_k be the
+move of an agent and z_k = (I - W) p_k, where p_k is the first array that it sends in iteration k.
+In two halves of the first w iterations each agent adds
 
     I = sum ||m_k - m_{k-1}||^2 + ||z_k - z_{k-1}||^2 / gap^2        Q = sum ||m_k||^2
 
 I is the irregular part of the moves: it turns in time or differs among the agents. In the
 last D iterations the largest I1, Q1, I2 and Q2 of all agents spread, as numbers in messages that
-are sent anyway (`Network.mix_and_max`). Then all agents know the same three ratios and do the same:
-
-    R = I2 / Q2    the share of the irregular part; sqrt(R) is the step times the curvature
-    U = I2 / I1    above 1 where it grows
-    q = Q2 / Q1    below 1 where the moves shrink
-
-    cut      R > 0.05 and U > 1, or a move of half the norm of x: a smaller step. The run returns to
-             the last good state if the step was new, or such a move was made.
-    hold     R > 0.05 otherwise
-    grow     if R, q and the waiting time allow: a larger step
-    try      a step above the first, after six blocks, or two in which moves grew: two blocks with a
-             smaller one. If moves shrink faster there, the step stays and the next one is tried; if
-             not, the old one comes back. Moves that grow may be those of an escape from a saddle;
-             these grow as step^k, so a smaller step must do better than that.
-
-    circle   in twelve blocks moves, over the step, were neither shorter than any before nor longer
-             than any since: back to the first step, or from there to half of the step
-
-A cut is seen too late where agents are unlike: what keeps them apart then takes away from the
-curvature of the mean, and the run slows down without a sign in its moves. That is what trials find.
+are sent anyway (`Network.mix_and_max`). Then all agents know the same numbers and decide the same
+by `growing_rule`.
 
 Steps are the first ones times 2^(m/6) with an integer m, so that they have the same bits on all
 agents, on any number of ranks and after a checkpoint. Agents whose moves are at the level of
 rounding report zeros, and when all do, nothing changes. An agent whose move is too long stays at
-its good state until the others follow. What depends on the step changes with it: the correction u
-of EXTRA, which is step * F at rest, and a penalty that is a share of 1 / step.
+its good state until the others follow.
 
-The first step may be too large: a given one, or an automatic one where moves turn back by more than
-their length. Then it is cut too, and a given one returns to the start until a block is good, at
-the end of which no agent is far from the mean of its neighbours.
-
-The rule is ours, found by experiments (``benchmarks/auto_steps.py``).
+A method declares its `protocols.Limits` and otherwise knows nothing of this. What depends on the
+step changes with it: the entries that the method calls `scaled`, and a penalty that is a share of
+1 / step, with the field that the trackers follow.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
 from ...numerics.ordered_sums import sums
-from ...numerics.states import arrays
-from ...protocols import Array, Network, Problem, Spectrum, Streams
-from ..common.step_sizes import changed
+from ...numerics.states import copied
+from ...protocols import Array, Declared, Network, Problem, Streams
+from ..common import changed, refresh
+from .growing_rule import WINDOW, Progress, decided, hold, report
+from .wrappers import Through, WrappedState, Wrapper
 
-WINDOW, MODES = 30, 3.0
-"""The least w, and w * gap: the slowest mode of consensus falls by e^-3 in a block."""
+MODES = 3.0
+"""The least w * gap: the slowest mode of consensus falls by e^-3 in a block."""
 EVERY = 3
 """Two of every three iterations are compared: a third of the time that all would take."""
 SKIPPED = 6
 """The first iterations of a block, whose moves still show the change of the step."""
-TURNING = 0.05
-"""The R of gradient descent at a ninth of its largest stable step is 0.22^2."""
-BACKWARDS = 1.0
-"""The R above which moves turn back by more than their length: no first step should do that."""
-FAST, SLOW = 4, 2
-"""The growth of m before and after the first cut: short runs gain from a fast start; a step that is
-2^(1/3) above the limit is seen within a block."""
-PATIENCE = 3
-"""The blocks without growth after the first cut, doubled by each: failures take a vanishing
-share."""
-TRY, TRIED = 6, 2
-"""The blocks before a trial of a smaller step, and in it: it costs 2^(-1/3) * 2/8, 5 %."""
-CIRCLE = 2 * TRY
-"""The blocks without progress after which a run is taken to circle: two trials have failed."""
-CUT = 6
-"""The cut of the first step: it is halved."""
-LEAST, GIVEN_LEAST = -60, -600
-"""The least m from an automatic and from a given first step; a run broken there has other
-reasons."""
-FAR, FIRST_FAR = 0.25, 1e4
-"""The squared move, over ||x||^2, that is too long above the first step, and up to it."""
-APART = 1.0 / 16.0
-"""The squared distance from the neighbours' mean, over ||x||^2, at which agents have not agreed."""
-ROUNDING = 2.0**-44
-"""The moves at the level of rounding, over ||x||; up to 2^-46 was measured."""
-
-
-class JudgedState(Protocol):
-    """A state with a place for the progress, and otherwise the names of `tracking` or `extra`."""
-
-    @property
-    def x(self) -> Array: ...
-    @property
-    def step_size(self) -> Array: ...
-    @property
-    def k(self) -> int: ...
-    @property
-    def gradients(self) -> int: ...
-    @property
-    def progress(self) -> Any: ...
-    def __iter__(self) -> Iterator[Any]: ...
-
 
 P = Problem[object]
-State = JudgedState
 
 
-class Progress(NamedTuple):
-    """The quantities of the rule; its numbers are the same on all agents."""
+class GrowingSteps(Wrapper):
+    """A method with growing steps.
 
-    known: Array
-    """``(n_local, 5)``: the largest I1, Q1, I2, Q2 and ``stopped`` that have reached an agent."""
-    stopped: Array
-    """``(n_local,)``: 1 for agents whose move was too long."""
-    sums: Array
-    """``(n_local, 4)``: the agent's own I1, Q1, I2, Q2."""
-    move: Array
-    """m_{k-1}, like x."""
-    apart: Array
-    """z_{k-1}, like x."""
-    first: Array
-    """``(n_local, 2)``: the first steps and penalties."""
-    good: State
-    """The last state of a block with R <= 0.05, and its m; the start before."""
-    candidate: State
-    """The state at the end of the window, which is the next good one if its block is."""
-    good_exponent: int = 0
-    exponent: int = 0
-    """m."""
-    wait: int = 0
-    patience: int = PATIENCE
-    cut: bool = False
-    """True in the block after a cut."""
-    trial: bool = False
-    """True in the first block of a larger step."""
-    same: int = 0
-    """The blocks since the step changed."""
-    above: int = 0
-    """m before the trial of a smaller step; 0 without one."""
-    slow: float = 0.0
-    """q there."""
-    least: float = math.inf
-    """The least Q2 / step^2 since the start or the last circle, with the first step as unit."""
-    most: float = 0.0
-    """The largest since the least."""
-    stale: int = 0
-    """The blocks since one of the two changed."""
-    floor: int = 0
-    """The m below which cuts do not go from an automatic step: 0, or that after a circle."""
+    Parameters
+    ----------
+    method
+        The method, a `protocols.Judged`.
+    """
 
-    @property
-    def pace(self) -> int:
-        """The growth of m in a block."""
-        return FAST if self.patience == PATIENCE else SLOW
+    def __init__(self, method: Any) -> None:
+        super().__init__(method)
+        self._given = method.step_size.initial != "auto"
+        self._follows = Declared.of(method).penalty_follows
+
+    @cached_property
+    def _limits(self) -> Any:
+        return lru_cache(maxsize=1)(self.method.limits)
+
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> WrappedState:
+        """The method's first state, and the progress of a run that has not judged its step yet."""
+        state = self.method.init(problem, network, streams, x0)
+        penalties = state.penalty if self._follows else state.step_size
+        first = np.stack((state.step_size, penalties), axis=-1)
+        good = copied(state)
+        n = len(x0)
+        known = np.zeros((n, 5))
+        stopped = np.zeros(n)
+        own = np.zeros((n, 4))
+        move, apart = np.zeros((2, *x0.shape))
+        return WrappedState(
+            state, Progress(known, stopped, own, move, apart, first, good, candidate=good)
+        )
+
+    def step(
+        self, problem: P, network: Network, streams: Streams, state: WrappedState
+    ) -> WrappedState:
+        """An iteration of the method, and at the end of a block the change of its step."""
+        old, p = state
+        limits = self._limits(network.spectrum)
+        window = 2 * EVERY * round(max(WINDOW, MODES / limits.gap) / (2 * EVERY))
+        j = old.k % (window + network.flooding_rounds)
+        spreading = j >= window
+        third = j % EVERY
+        heard: Any = network
+        if spreading or third:
+            heard = _Overheard(network, p.known if spreading else None)
+        new = self.method.step(problem, heard, streams, old)
+        if spreading:
+            p = p._replace(known=heard.known)
+        if third:
+            move = new.x - old.x
+            if third == EVERY - 1:
+                hold(p, move, new, self._given)
+                if SKIPPED <= j < window:
+                    half = 2 * (j >= (window + SKIPPED) // 2)
+                    turn = move - p.move
+                    drift = (heard.apart - p.apart) / limits.gap
+                    p.sums[:, half] += sums(turn * turn) + sums(drift * drift)
+                    p.sums[:, half + 1] += sums(move * move)
+            p = p._replace(move=move, apart=heard.apart)
+        if j + 1 == window:
+            p = p._replace(candidate=copied(new))
+            report(p, new.x, self._given)
+        if j + 1 == window + network.flooding_rounds:
+            new, now, p = decided(p, new, limits.most, self._given)
+            p.known[...] = p.sums[...] = 0.0
+            if now != p.exponent:
+                new = self._restepped(problem, new, now, p)
+        return WrappedState(new, p)
+
+    def _restepped(self, problem: P, state: Any, now: int, p: Progress) -> Any:
+        """The state with the step of ``p`` instead of that of the exponent ``now``."""
+        multiple = 2.0 ** (p.exponent / 6.0)
+        step = p.first[:, 0] * multiple
+        state = changed(state, step_size=step)
+        if hasattr(state, "base"):
+            state = changed(state, base=step)
+        for name in Declared.of(self.method).scaled:
+            getattr(state, name)[...] *= 2.0 ** ((p.exponent - now) / 6.0)
+        if not self._follows:
+            return state
+        penalty = p.first[:, 1] / multiple
+        state = changed(state, penalty=penalty)
+        if not hasattr(state, "tracker"):
+            return state
+        field = refresh(self.method.field, problem, state.x, state.tracker, state.field, penalty)
+        return changed(state, field=field, gradients=state.gradients + 1)
 
 
-class Through:
-    """The network for one iteration, whose messages carry another number."""
-
-    def __init__(self, network: Network) -> None:
-        self._network = network
-        self.n_agents = network.n_agents
-
-    @property
-    def spectrum(self) -> Spectrum:
-        """The spectrum of the network."""
-        return self._network.spectrum
-
-
-class _Heard(Through):
+class _Overheard(Through):
     """The network that keeps z of the first message and lets what is known travel in it."""
 
     def __init__(self, network: Network, known: Array | None) -> None:
@@ -192,212 +156,3 @@ class _Heard(Through):
             mixed = tuple(others)
         self.apart = xs[0] - mixed[0]
         return mixed if rounds == 1 else self._network.mix(*mixed, rounds=rounds - 1)
-
-
-class Around:
-    """A method that changes the steps of another one.
-
-    Parameters
-    ----------
-    method
-        The other method.
-    """
-
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
-
-    def __init__(self, method: Any) -> None:
-        self.method = method
-        self.step_size = method.step_size
-        self.requires = method.requires
-        self.requires_set = method.requires_set
-        self.gradient_factor = method.gradient_factor
-
-
-class Growing(Around):
-    """A method with growing steps.
-
-    Parameters
-    ----------
-    method
-        The method, a `Judged`.
-    """
-
-    every_message: ClassVar[bool] = True
-    """The sums must reach all agents: it is not for unreliable networks."""
-
-    def __init__(self, method: Any) -> None:
-        super().__init__(method)
-        self.given = method.step_size.initial != "auto"
-
-    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
-        """The method's first state, and the progress of a run that has not judged its step yet."""
-        state = self.method.init(problem, network, streams, x0)
-        penalties = state.penalty if self.method.follows else state.step_size
-        first = np.stack((state.step_size, penalties), axis=-1)
-        good = _copied(state)
-        n = len(x0)
-        known = np.zeros((n, 5))
-        stopped = np.zeros(n)
-        own = np.zeros((n, 4))
-        move, apart = np.zeros((2, *x0.shape))
-        p = Progress(known, stopped, own, move, apart, first, good, good)
-        return changed(state, progress=p)
-
-    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
-        """An iteration of the method, and at the end of a block the change of its step."""
-        p = state.progress
-        gap = self.method.gap(network.spectrum)
-        window = 2 * EVERY * round(max(WINDOW, MODES / gap) / (2 * EVERY))
-        j = state.k % (window + network.flooding_rounds)
-        spreading = j >= window
-        third = j % EVERY
-        heard: Any = network
-        if spreading or third:
-            heard = _Heard(network, p.known if spreading else None)
-        moved: State = self.method.step(problem, heard, streams, changed(state, progress=()))
-        if spreading:
-            p = p._replace(known=heard.known)
-        if third:
-            move = moved.x - state.x
-            if third == EVERY - 1:
-                self._stop(p, move, moved)
-                if SKIPPED <= j < window:
-                    half = 2 * (j >= (window + SKIPPED) // 2)
-                    turn = move - p.move
-                    drift = (heard.apart - p.apart) / gap
-                    p.sums[:, half] += sums(turn * turn) + sums(drift * drift)
-                    p.sums[:, half + 1] += sums(move * move)
-            p = p._replace(move=move, apart=heard.apart)
-        if j + 1 == window:
-            p = p._replace(candidate=_copied(moved))
-            _report(p, moved.x, self._fresh(p))
-        if j + 1 == window + network.flooding_rounds:
-            moved, now, p = self._decide(p, moved, self.method.most(network.spectrum))
-            p.known[...] = p.sums[...] = 0.0
-            moved = self._at(problem, moved, now, p)
-        return changed(moved, progress=p)
-
-    def _stop(self, p: Progress, move: Array, moved: State) -> None:
-        """Hold agents whose move is too long, or not finite, at the good state."""
-        if p.exponent > (GIVEN_LEAST if self.given else LEAST):
-            reach = FAR if p.exponent > 0 else FIRST_FAR
-            p.stopped[~(sums(move * move) <= reach * sums(p.good.x * p.good.x))] = 1.0
-            agents = np.flatnonzero(p.stopped)
-            for array, kept in zip(arrays(moved), arrays(p.good), strict=True):
-                array[agents] = kept[agents]
-
-    def _decide(self, p: Progress, state: State, most: float) -> tuple[State, int, Progress]:
-        """The state from which the run continues, its m, and the progress with the next m."""
-        i1, q1, i2, q2, stopped = p.known[0].tolist()
-        turning = i2 > TURNING * q2
-        m = p.exponent
-        if stopped or (turning and i2 > i1 and not p.cut):
-            return self._cut(p, state, stopped > 0.0, i2 > BACKWARDS * q2)
-        p = _watched(p, q2)
-        if p.stale >= CIRCLE:
-            return state, m, _below_the_circle(p)
-        p = p._replace(cut=False, trial=False, same=p.same + 1)
-        if not turning and not p.above:
-            p = p._replace(good=p.candidate, good_exponent=m)
-        if q2 == 0.0:
-            return state, m, p
-        q = q2 / q1 if q1 > 0.0 else math.inf
-        if p.above:
-            return state, m, _compared(p, q) if p.same >= TRIED else p
-        if not turning and q <= 1.0 and p.wait == 0 and m < most:
-            return state, m, p._replace(exponent=int(min(m + p.pace, most)), trial=True, same=0)
-        p = p._replace(wait=max(p.wait - 1, 0))
-        return state, m, _lower(p, q) if p.same >= (TRIED if q > 1.0 else TRY) else p
-
-    def _cut(
-        self, p: Progress, state: State, broken: bool, backwards: bool
-    ) -> tuple[State, int, Progress]:
-        """As `_decide`, for a step that is too large."""
-        m = now = p.exponent
-        fresh = self._fresh(p)
-        if broken or p.trial or fresh:
-            state = changed(_copied(p.good), k=state.k, gradients=state.gradients)
-            now = p.good_exponent
-            p.stopped[...] = 0.0
-        lower = m - p.pace if m > 0 else m - CUT
-        if not (broken or backwards or self.given):
-            lower = max(lower, min(m, p.floor))
-        lower = max(lower, GIVEN_LEAST if self.given else LEAST)
-        patience = 2 * p.patience if p.wait == 0 else p.patience
-        p = p._replace(exponent=lower, wait=patience // 2, patience=patience)
-        return state, now, p._replace(cut=not fresh, trial=False, same=0, above=0)
-
-    def _fresh(self, p: Progress) -> bool:
-        """True until a block of a given first step is good."""
-        return self.given and p.good.k == 0
-
-    def _at(self, problem: P, state: State, now: int, p: Progress) -> State:
-        """The state with the step of ``p`` instead of that of the exponent ``now``."""
-        if now == p.exponent:
-            return state
-        multiple = 2.0 ** (p.exponent / 6.0)
-        ratio = 2.0 ** ((p.exponent - now) / 6.0)
-        state = self.method.rescaled(state, p.first[:, 0] * multiple, ratio)
-        if self.method.follows:
-            state = self.method.penalised(problem, state, p.first[:, 1] / multiple)
-        return state
-
-
-def _report(p: Progress, x: Array, fresh: bool) -> None:
-    """Write what each agent reports of its block: zeros for moves at the level of rounding.
-
-    In a ``fresh`` run an agent far from its neighbours has stopped too: agents at rest apart from
-    each other do not move, so that their moves are no sign of a step that is too large.
-    """
-    rest = p.sums[:, 3] <= WINDOW * ROUNDING**2 * sums(x * x)
-    p.known[:, :4] = np.where(rest[:, None], 0.0, p.sums)
-    p.known[:, 4] = p.stopped
-    if fresh:
-        p.known[sums(p.apart * p.apart) > APART * sums(x * x), 4] = 1.0
-
-
-def _watched(p: Progress, q2: float) -> Progress:
-    """The progress with the least and the largest Q2 / step^2, or one more block without either.
-
-    In an escape from a saddle they grow from block to block, which is no circle.
-    """
-    level = q2 * 2.0 ** (-p.exponent / 3.0)
-    if level < p.least or q2 == 0.0:
-        return p._replace(least=level, most=level, stale=0)
-    if level > p.most:
-        return p._replace(most=level, stale=0)
-    return p._replace(stale=p.stale + 1)
-
-
-def _below_the_circle(p: Progress) -> Progress:
-    """The progress with the first step, or half of a step that is not above it."""
-    lower = 0 if p.exponent > 0 else max(p.exponent - CUT, LEAST)
-    patience = 2 * p.patience
-    p = p._replace(exponent=lower, floor=min(lower, p.floor), wait=patience, patience=patience)
-    return p._replace(least=math.inf, stale=0, cut=True, trial=False, same=0, above=0)
-
-
-def _lower(p: Progress, q: float) -> Progress:
-    """The progress with a smaller step on trial, if there is one above the first."""
-    if p.exponent <= 0:
-        return p._replace(same=0)
-    return p._replace(exponent=max(p.exponent - SLOW, 0), same=0, above=p.exponent, slow=q)
-
-
-def _compared(p: Progress, q: float) -> Progress:
-    """The progress after the trial of a smaller step."""
-    share = 2.0 ** ((p.exponent - p.above) / 6.0)
-    if q >= (p.slow if p.slow < 1.0 else p.slow**share):
-        return p._replace(exponent=p.above, same=0, above=0)
-    p = p._replace(wait=max(p.wait, PATIENCE), patience=max(p.patience, 2 * PATIENCE), above=0)
-    return _lower(p, q)
-
-
-def _copied(state: Any) -> Any:
-    """A state that shares no memory with ``state``."""
-    match state:
-        case np.ndarray():
-            return state.copy()
-        case tuple():
-            return type(state)(*[_copied(one) for one in state])
-    return state

@@ -36,10 +36,11 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
 
-from ...protocols import Array, Network, Spectrum, Streams
+from ...protocols import Array, Network, Projection, Riemannian, Spectrum, Streams
 from ...settings import Count
-from ..common import advanced, blockwise, effective, riemannian
-from .tracking import Manifold, OnManifold
+from ..common import Mixing, advanced, blockwise, riemannian, schedule, steepness
+from ..common.automatic_steps import curved_step, start
+from .tracking import Manifold
 
 
 class LocalState(NamedTuple):
@@ -55,7 +56,7 @@ class LocalState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalTracking(OnManifold):
+class LocalTracking(Mixing):
     """Local steps with corrected drift, after the abstract of Zhang, Hu, So, Johansson 2024.
 
     Examples
@@ -71,27 +72,23 @@ class LocalTracking(OnManifold):
     """
 
     on_devices: ClassVar[bool] = True
+    requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
 
     local_steps: Annotated[Count, "K, the steps of an agent between two exchanges."] = 4
 
-    @property
-    def shortening(self) -> float:
-        return 1.0 / self.local_steps
+    def init(self, problem: Manifold, network: Network, streams: Streams, x0: Array) -> LocalState:
+        def automatic() -> tuple[Array, int]:
+            c, gap = 0.7, 1.0
+            if network.n_agents > 1:
+                gap, c = _gap_and_aim(self.mixing(network.spectrum))
+            steep, spent = steepness(problem, network, streams, x0)
+            step = curved_step(steep, c, gap) / schedule(self.step_size).most
+            return (1.0 / self.local_steps) * step, spent
 
-    def gap_and_aim(self, spectrum: Spectrum) -> tuple[float, float]:
-        mixing = effective(spectrum, self.rounds, self.chebyshev)
-        limit = 2.0
-        w = mixing.lambda_min
-        if w < 0.0:
-            limit = min(limit, (1.0 - w * w) / -w)
-        gap = 1.0 - max(mixing.lambda_2, -w)
-        return gap, min(0.35 * limit, math.sqrt(gap))
-
-    # the state has c, and no tracker
-    def init(self, problem: Manifold, network: Network, streams: Streams, x0: Array) -> LocalState:  # type: ignore[override]
-        x, g, _, step_size, base, k, spent, *_ = super().init(problem, network, streams, x0)
+        step, base, spent = start(self.step_size, len(x0), automatic)
+        g = blockwise(riemannian, self.oracle(problem, streams, 0), x0)
         (mixed,) = self.mix(network, g)
-        return LocalState(x, mixed - g, step_size, base, k, spent)
+        return LocalState(x0.copy(), mixed - g, step, base, 0, spent + 1)
 
     def step(
         self, problem: Manifold, network: Network, streams: Streams, state: LocalState
@@ -112,3 +109,13 @@ class LocalTracking(OnManifold):
         x = project(mixed, "polar")
         c = state.correction - y + mean
         return advanced(self.step_size, state, steps, x=x, correction=c)
+
+
+def _gap_and_aim(mixing: Spectrum) -> tuple[float, float]:
+    """The gap, and the target of automatic steps for the product of step and curvature."""
+    limit = 2.0
+    w = mixing.lambda_min
+    if w < 0.0:
+        limit = min(limit, (1.0 - w * w) / -w)
+    gap = 1.0 - max(mixing.lambda_2, -w)
+    return gap, min(0.35 * limit, math.sqrt(gap))

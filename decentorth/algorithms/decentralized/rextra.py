@@ -23,7 +23,7 @@ gradient descent.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -42,8 +42,6 @@ class REXTRAState(NamedTuple):
     step_size: Array
     k: int
     gradients: int
-    progress: Any = ()
-    """Progress of growing steps."""
 
 
 State = REXTRAState

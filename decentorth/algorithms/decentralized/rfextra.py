@@ -28,7 +28,7 @@ it is the landing algorithm.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
+from typing import Annotated, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -51,8 +51,6 @@ class RFEXTRAState(NamedTuple):
     penalty: Array
     k: int
     gradients: int
-    progress: Any = ()
-    """Progress of growing steps."""
 
 
 P = Problem[Landing]
@@ -90,8 +88,7 @@ class RFEXTRA(Extra):
         return (Landing,) if self.direction == "landing" else (Dissolvable,)
 
     @property
-    def follows(self) -> bool:
-        """True if the penalty is a multiple of 1 / step."""
+    def penalty_follows(self) -> bool:
         return self.penalty == "auto"
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:

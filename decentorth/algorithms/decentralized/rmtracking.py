@@ -26,12 +26,12 @@ claim; so automatic steps are those of `dprgt` times 1 - beta.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from ...protocols import Array, Network, Streams
 from ...settings import Probability
 from ..common import advanced, refresh, riemannian
-from .tracking import Manifold, ManifoldTracking, projected
+from .tracking import Manifold, ManifoldTracking, projected, start_on_manifold
 
 
 class MomentumState(NamedTuple):
@@ -49,8 +49,6 @@ class MomentumState(NamedTuple):
     base: Array
     k: int
     gradients: int
-    progress: Any = ()
-    """Progress of growing steps."""
 
 
 State = MomentumState
@@ -74,13 +72,11 @@ class RMTracking(ManifoldTracking):
 
     momentum: Annotated[Probability, "beta, the share of the last direction that is kept."] = 0.8
 
-    @property
-    def shortening(self) -> float:
-        return 1.0 - self.momentum
-
     # the state has m too
     def init(self, problem: Manifold, network: Network, streams: Streams, x0: Array) -> State:  # type: ignore[override]
-        x, s, field, step_size, base, k, spent, *_ = super().init(problem, network, streams, x0)
+        shortening = 1.0 - self.momentum
+        first = start_on_manifold(self, problem, network, streams, x0, shortening=shortening)
+        x, s, field, step_size, base, k, spent, *_ = first
         return State(x, s, field, s.copy(), step_size, base, k, spent)
 
     def step(self, problem: Manifold, network: Network, streams: Streams, state: State) -> State:

@@ -33,17 +33,13 @@ grows again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, cast
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...protocols import Array, ConstraintSet, Network, Problem, Spectrum, Streams
-from ...settings import Positive, Range
-from ..common import Auto, Order, Ordered, landing, refresh
-from .exact import Exact, most_tracking
-from .growing_steps import Around, Through
-from .tracking import PenalisedState as State
+from ...protocols import Array, ConstraintSet, Declared, Network, Problem, Streams
+from ...settings import Range
+from .wrappers import Through, WrappedState, Wrapper
 
 LAST = 1100
 """The number of halvings after which a step is zero. An agent that is outside even then (its
@@ -56,7 +52,7 @@ Eps = Annotated[
 
 
 class SafeProgress(NamedTuple):
-    """The quantities of safe steps, in the place for the progress of a `PenalisedState`."""
+    """The quantities of safe steps."""
 
     label: Array
     """``(n_local,)``: the number of halvings."""
@@ -66,74 +62,16 @@ class SafeProgress(NamedTuple):
     """The field there, like x."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SafeTracking(Exact, Ordered):
-    """Gradient tracking along a field that draws points to the manifold, with safe steps if asked
-    for.
-
-    Parameters
-    ----------
-    penalty
-        The weight of infeasibility, above 0, or auto.
-    safe
-        Halve steps that turn out too large and start over, so that no agent ever leaves the safety
-        region. With a given step, an automatic penalty is adjusted as well.
-    """
-
-    gradient_factor: ClassVar[float] = 1.0
-    requires_set: ClassVar[tuple[type, ...]]
-
-    penalty: Positive | Auto = "auto"
-    safe: bool = False
-    eps: Eps = 0.5
-
-    def field(self, problem: Any, x: Array, penalty: Array) -> Array:
-        """Return the tracked field at x, which is the landing field, shaped like ``x``.
-
-        ``penalty`` is ``(n_local,)``.
-        """
-        return landing(problem, x, penalty)
-
-    def resolved(self, network: Network) -> Self:
-        """This method with its order chosen, and with growing steps for automatic ones where they
-        can be judged."""
-        return Exact.resolved(Ordered.resolved(self, network), network)
-
-    def running(self) -> Any:
-        """The method that is run: this one, or this one wrapped in `Safe` or `Growing`.
-
-        It is `Safe` if ``safe`` is set.
-        """
-        return Safe(self) if self.safe else super().running()
-
-    @property
-    def exact(self) -> bool:
-        return super().exact and not self.safe
-
-    @property
-    def follows(self) -> bool:
-        return self.penalty == "auto"
-
-    def penalised(self, problem: Problem[object], state: Any, penalty: Array) -> Any:
-        field = refresh(self.field, problem, state.x, state.tracker, state.field, penalty)
-        return state._replace(field=field, penalty=penalty, gradients=state.gradients + 1)
-
-    def gap(self, spectrum: Spectrum) -> float:
-        return Ordered.gap(self, spectrum)
-
-    def most(self, spectrum: Spectrum) -> float:
-        order = cast(Order, self.order)
-        if order == "combine-then-adapt":
-            return most_tracking(self.gap(spectrum), self.aim(spectrum, order))
-        return super().most(spectrum)
-
-
 P = Problem[ConstraintSet]
 
 
-class Safe(Around):
-    """A method with safe steps; its state is a `PenalisedState`. Safe steps are for networks:
-    `Landing` has its own.
+class Safe(Wrapper):
+    """A method with safe steps, for networks: `Landing` has its own.
+
+    Parameters
+    ----------
+    method
+        The method, with the settings penalty and eps; its state is a `PenalisedState`.
 
     Examples
     --------
@@ -152,9 +90,9 @@ class Safe(Around):
         super().__init__(method)
         self.eps = method.eps
 
-    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
-        state: State = self.method.init(problem, network, streams, x0)
-        eps = self.method.eps
+    def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> WrappedState:
+        """The method's first state, with steps whose first moves stay inside."""
+        state = self.method.init(problem, network, streams, x0)
         label = np.zeros(len(state.x))
         for block, part in problem.blocks():
             x = state.x[block]
@@ -163,24 +101,26 @@ class Safe(Around):
             own = label[block]
             outside = np.ones(len(x), dtype=np.bool_)
             while len(np.flatnonzero(outside)):
-                inside = part.constraint.feasibility(x - step[:, None, None] * field) <= eps
+                inside = part.constraint.feasibility(x - step[:, None, None] * field) <= self.eps
                 outside = ~inside & (own < LAST)
                 own += outside
                 step[outside] *= 0.5
         self._halve(state, label, slice(None))
-        return state._replace(progress=SafeProgress(label, state.x.copy(), state.field.copy()))
+        return WrappedState(state, SafeProgress(label, state.x.copy(), state.field.copy()))
 
-    def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
+    def step(
+        self, problem: P, network: Network, streams: Streams, state: WrappedState
+    ) -> WrappedState:
         """Run an iteration in which only agents of equal label exchange messages.
 
         Agents outside the safety region, and agents with a lower label, start over.
         """
-        p = state.progress
+        old, p = state
         alike = _Alike(network, p.label)
-        moved: State = self.method.step(problem, alike, streams, state)
+        moved = self.method.step(problem, alike, streams, old)
         outside = np.empty(len(moved.x), dtype=np.bool_)
         for block, part in problem.blocks():
-            outside[block] = ~(part.constraint.feasibility(moved.x[block]) <= self.method.eps)
+            outside[block] = ~(part.constraint.feasibility(moved.x[block]) <= self.eps)
         label = np.maximum(alike.heard, p.label + outside)
         rise = label - p.label
         again = np.flatnonzero(rise)
@@ -191,15 +131,15 @@ class Safe(Around):
             for momentum in moved.momenta:
                 momentum[again] = 0.0
             self._halve(moved, rise, again)
-        return moved._replace(progress=p._replace(label=label))
+        return WrappedState(moved, p._replace(label=label))
 
-    def _halve(self, state: State, times: Array, agents: Any) -> None:
+    def _halve(self, state: Any, times: Array, agents: Any) -> None:
         """Halve the steps of ``agents`` ``times`` times, and double the penalties that follow them;
         exact, in place."""
         n = times[agents].astype(np.int64)
         state.step_size[agents] = np.ldexp(state.step_size[agents], -n)
         state.base[agents] = np.ldexp(state.base[agents], -n)
-        if self.method.follows:
+        if Declared.of(self.method).penalty_follows:
             state.penalty[agents] = np.ldexp(state.penalty[agents], n)
 
 

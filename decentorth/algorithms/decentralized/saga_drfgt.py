@@ -28,7 +28,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from topologies import memory
+from topologies.line import memory
 
 from ...protocols import Array, Index, Landing, Network, Streams
 from ...settings import Count

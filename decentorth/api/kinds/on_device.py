@@ -8,14 +8,15 @@ from typing import Any
 from ... import registry
 from ...network import connect
 from ...network.device import DeviceCollective, DeviceNetwork
-from ...numerics.devices import on_host, opened
+from ...numerics.devices import on_host, open_device
+from ...numerics.states import mapped
 from ...problems import FunctionProblem
 from ...protocols import Array, Completing, Declared, Network, Problem, Streams
-from ...running.checkpoint.states import mapped
 from ...running.loop import Outcome
 from ...running.options import Options
-from ...running.parts import Parts
+from ...running.parts import Method, Parts
 from ...stopping import LocalMaximum, rules_of
+from .. import steps
 from ..arguments import AnySetup
 from ..result import Result
 from .plain import Run
@@ -41,7 +42,7 @@ class OnDevice(Run):
         shrinks = given.on_rank_loss != "abort"
         cuts = given.placement != "even"
         _refuse(placement=cuts, channel=given.channel, on_rank_loss=shrinks)
-        self.device = opened(given.device or "")
+        self.device = open_device(given.device or "")
         return DeviceNetwork(given.mixing[0], self.device)
 
     def _check_method(self) -> None:
@@ -92,7 +93,7 @@ class FromHost:
         return mapped(state, "", lambda _, entry: self._device.put(entry))
 
 
-def _check_method(algorithm: object) -> None:
+def _check_method(algorithm: Method) -> None:
     """Raise a ValueError for a method, or settings of it, that do not run on a device."""
     declared = Declared.of(algorithm)
     if not declared.on_devices:
@@ -100,12 +101,15 @@ def _check_method(algorithm: object) -> None:
         able = ", ".join(sorted(one.__name__ for one in known if Declared.of(one).on_devices))
         name = type(algorithm).__name__
         raise ValueError(f"{name} does not run on a device: {able} do; or leave device out")
-    if declared.running() is not algorithm:
-        repair = "take another step size, or leave device out"
-        raise ValueError(f"safe and growing steps do not run on a device: {repair}")
+    if steps.wrapped(algorithm) is not algorithm:
+        raise ValueError(
+            "safe and growing steps do not run on a device: take another step size, or leave "
+            "device out"
+        )
     if declared.kernel == "numba":
-        repair = "leave kernel or device out"
-        raise ValueError(f"the kernel numba is for arrays of NumPy, not of a device: {repair}")
+        raise ValueError(
+            "the kernel numba is for arrays of NumPy, not of a device: leave kernel or device out"
+        )
 
 
 def _refuse(**given: object) -> None:

@@ -11,11 +11,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 
-from topologies.words import ranges
+from topologies.line.words import ranges
 
 from ...algorithms import AutoMethod
 from ...display import Shown
@@ -52,11 +53,11 @@ from ...running.options import Options
 from ...running.parts import Method, Parts
 from ...running.rank_loss_rewind import Rewind
 from ...stopping import as_rule
-from .. import automatic, capabilities, forms
+from .. import automatic, capabilities, conversions, steps
 from ..arguments import AnySetup
 from ..losses import Loss
+from ..rank_agreement import check_arguments, check_facts
 from ..result import Result
-from ..same import check_arguments, check_facts
 from ..sizes import check_data, check_points
 
 
@@ -68,7 +69,8 @@ class Run(Shown):
     ``auto`` resolved that the network's design or the problem decides; ``network``, ``collective``,
     ``streams``; ``start`` (the agents' common first point); ``losses``, and the agents' ``numbers``
     at the start where some have left; ``choice``, the row of the table that
-    ``auto`` took, None for a method that was named; ``about``, further facts for a log.
+    ``auto`` took, None for a method that was named; ``secure``, True for masked sums; ``about``,
+    further facts for a log.
     """
 
     precedence = 100
@@ -76,6 +78,9 @@ class Run(Shown):
     """True if the network repairs what a channel loses."""
     algorithm: Method
     problem: Problem[Any]
+    losses: tuple[Loss, ...] = ()
+    about: Mapping[str, object] = MappingProxyType({})
+    choice: automatic.Choice | None = None
 
     @staticmethod
     def fits(arguments: AnySetup) -> bool:
@@ -86,49 +91,43 @@ class Run(Shown):
         self.arguments = arguments
         self.comm = arguments.comm
         self.algorithm = arguments.method
-        check_data(arguments.problem, connect(arguments.comm, self._silence))
+        communicator = connect(arguments.comm, self._silence)
+        check_data(arguments.problem, communicator)
+        self._sites = bool(communicator.sites)
+        self.secure = arguments.secure or (self._sites and not arguments.clear_sums)
         self._check_secure()
         self.network = self._network()
-        if arguments.secure:
-            self.network.mask_sums()
-        capabilities.check_agents(self.network, arguments.problem.n_agents)
-        capabilities.check_sites(self.network)
+        self._check_network()
         self.numbers: Index = np.arange(self.network.n_agents)
-        self.losses: tuple[Loss, ...] = ()
-        self.about: Mapping[str, object] = {}
         self.collective = self._collective()
         self._watch(math.inf)
         self.collective.same("W", self.network.digest())
-        self.choice: automatic.Choice | None = None
         if not isinstance(self.algorithm, AutoMethod):
             self._admit()
         self.streams = CounterStreams(arguments.seed, self.network.agents)
         with one_thread():
             self.problem = self._prepared()
-            measured = {"the problem's measures": measures(self.problem)}
-            check_facts(self.collective.communicator, measured)
-            check_points(self.problem, self.collective, self.network.n_local)
-            with self.collective.together():
-                self.start: Array = forms.start(arguments.x0, self.problem, arguments.seed)
-                if arguments.x0 is not None:
-                    capabilities.check_start(self.problem, self.algorithm, self.start)
-            self.algorithm = Declared.of(self.algorithm).suited(self.seen)
+            self.start: Array = self._start()
+            self.algorithm = Declared.of(self.algorithm).for_problem(self.seen)
             self._place()
-            self.collective.same(
-                "the starting point", hashlib.sha256(self.start.tobytes()).digest()
-            )
-            with self.collective.together():
-                if not splits_features(self.problem):
-                    check_attached(self.problem, self.start)
+            self._check_start()
 
     def _network(self) -> Network:
         """The network of the agents; a ValueError for arguments that do not go together."""
         return Network(self.arguments.mixing[0], self.comm, self.arguments.placement)
 
+    def _check_network(self) -> None:
+        """Hide the terms of sums where this is asked for; a ValueError unless the network is that
+        of the problem's agents."""
+        if self.secure:
+            self.network.mask_sums()
+        capabilities.check_agents(self.network, self.arguments.problem.n_agents)
+        capabilities.check_sites(self.network)
+
     def _collective(self) -> AgentCollective:
         """The sums over all agents, for metrics and files."""
         network = self.network
-        if network.communicator.sites:
+        if self._sites:
             return self._along_edges(network.column_sums)
         return AgentCollective(
             network.communicator, network.bounds, network.column_sums, holders=self._holders
@@ -142,10 +141,11 @@ class Run(Shown):
 
     def _check_secure(self) -> None:
         """Raise a ValueError for secure sums with a method or a run that sends more."""
-        given = self.arguments
-        if given.secure:
+        if self.secure:
+            given = self.arguments
             hides = given.device is None and given.channel is None
-            capabilities.check_secure(self.algorithm, given.problem.n_agents, hides)
+            agents = given.problem.n_agents
+            capabilities.check_secure(self.algorithm, agents, hides)
 
     def _admit(self) -> None:
         """Check the method on the network, and choose what it leaves to the network's design."""
@@ -165,9 +165,12 @@ class Run(Shown):
         self._check_secure()
         self.collective.same("the method", type(self.algorithm).__name__.encode())
         if self.choice is None:
+            steps = ""
+            if self.network.changes:
+                steps = ", and give step_size and penalty"
             raise TypeError(
                 f"auto lacks a method for {type(own).__name__} in this run: name one, as "
-                "algorithm='drfgt'"
+                f"algorithm='drfgt'{steps}"
             )
 
     @property
@@ -193,7 +196,7 @@ class Run(Shown):
 
     def decide(self) -> None:
         """Choose, by the network's design, what the algorithm leaves to it."""
-        self.algorithm = Declared.of(self.arguments.method).resolved(self.network)
+        self.algorithm = steps.for_network(self.arguments.method, self.network)
         self.network.compiled = Declared.of(self.algorithm).kernel == "numba"
 
     def _check_method(self) -> None:
@@ -214,6 +217,27 @@ class Run(Shown):
         SETUP.info("the problem: what needs the data of all agents")
         self._complete(own)
         return own
+
+    def _start(self) -> Array:
+        """The agents' common first point, for which there is memory on every host."""
+        given = self.arguments
+        measured = {"the problem's measures": measures(self.problem)}
+        check_facts(self.collective.communicator, measured)
+        check_points(self.problem, self.collective, self.network.n_local)
+        with self.collective.together():
+            start = conversions.start(given.x0, self.problem, given.seed)
+            if given.x0 is not None:
+                capabilities.check_start(self.problem, self.algorithm, start)
+            return start
+
+    def _check_start(self) -> None:
+        """Raise a ValueError unless all ranks have the same start, at which the gradient of the
+        problem depends on the point."""
+        digest = hashlib.sha256(self.start.tobytes()).digest()
+        self.collective.same("the starting point", digest)
+        with self.collective.together():
+            if not splits_features(self.problem):
+                check_attached(self.problem, self.start)
 
     def _seen(self, own: Any) -> Problem[Any]:
         """The problem as the method sees it."""
@@ -252,8 +276,7 @@ class Run(Shown):
     def _private(self) -> bool:
         """True for samples of sites, and for ranks that are sites."""
         problem: object = self.arguments.problem
-        at_sites = bool(self.network.communicator.sites)
-        return at_sites or (isinstance(problem, Deferred) and problem.private)
+        return self._sites or (isinstance(problem, Deferred) and problem.private)
 
     def _pool(self) -> AgentCollective:
         """The sums over all agents with which the problem is built: of the samples of sites along
@@ -274,15 +297,12 @@ class Run(Shown):
         found = []
         ranks = self.network.communicator.size
         agents = self.network.n_agents
-        if self.arguments.secure and ranks == 1:
+        if self.secure and ranks == 1:
             found.append("secure protects nothing here: all agents are in one process")
-        elif self.arguments.secure and ranks < agents:
+        elif self.secure and ranks < agents:
             found.append("secure does not protect agents of the same rank from each other")
-        if self.arguments.secure and agents == 2:
-            found.append(
-                "secure hides nothing between two agents: each computes the other's terms from "
-                "the totals"
-            )
+        if self.secure and agents == 2:
+            found.append(capabilities.TWO_AGENTS)
         return tuple(found)
 
     def _watch(self, computing: float) -> None:
@@ -305,10 +325,8 @@ class Run(Shown):
 
     @property
     def method(self) -> Method:
-        """The method that runs: ``algorithm``, or `algorithms.Safe` around it where safe steps are
-        asked for."""
-        method: Method = Declared.of(self.algorithm).running()
-        return method
+        """The method that runs: ``algorithm``, or another one around it that changes its steps."""
+        return steps.wrapped(self.algorithm)
 
     @property
     def parts(self) -> Parts:
@@ -462,7 +480,7 @@ class Run(Shown):
             whole: Any = self.problem
             left.problem = left.seen = whole.without(lost)
             left._complete(left.problem)
-        left.algorithm = Declared.of(left.algorithm).suited(left.problem)
+        left.algorithm = Declared.of(left.algorithm).for_problem(left.problem)
         return left
 
     def after(self, losses: Losses) -> Run:

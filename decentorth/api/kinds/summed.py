@@ -12,7 +12,7 @@ from ...network import Network
 from ...network.collective import AgentCollective, ReplicaCollective
 from ...network.joint import JointAgent, TreeCollective
 from ...numerics.random_streams import CounterStreams
-from ...problems.common.pooled import HERE
+from ...problems.common.pooled_rows import HERE
 from ...problems.spread import SpreadProblem, mean_of
 from ...protocols import Answered, Declared, Moments, Problem, Solvable
 from ...running.loop import Outcome
@@ -43,6 +43,8 @@ class Summed(Run):
     def leaves(self) -> str:
         own: Any = self.problem
         tree = "go to its neighbour in the tree"
+        if self.secure:
+            tree += " under masks"
         if isinstance(self.seen, SpreadProblem):
             numbers = math.prod(own.shape)
             return (
@@ -129,6 +131,6 @@ class SummedParts(Parts):
 
     def completed(self, state: Any) -> Any:
         state = super().completed(state)
-        if "point" in state._fields and isinstance(self.problem, SpreadProblem):
+        if hasattr(state, "point") and isinstance(self.problem, SpreadProblem):
             self.problem.learn(state.x, state.point.gradient)
         return state

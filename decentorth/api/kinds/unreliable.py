@@ -6,9 +6,11 @@ import logging
 from typing import Any
 
 from ... import network as networks
-from ...network import Network
+from ...algorithms.decentralized.wrappers import Wrapper
+from ...network import ChannelError, Network
 from ...protocols import Declared
 from ...running.parts import Method
+from .. import steps
 from ..arguments import AnySetup
 from .plain import Run
 
@@ -42,7 +44,14 @@ class Unreliable(Run):
     def _check_method(self) -> None:
         network: Any = self.network
         warns = network.communicator.root
-        networks.check_method(self.method, self._channel, warns)
+        if steps.grows(self.algorithm):
+            raise ChannelError(
+                "growing steps need every message as it was sent: take step size auto"
+            )
+        inside: Any = self.algorithm
+        if isinstance(inside, Wrapper):
+            inside = inside.method
+        networks.check_method(inside, self._channel, warns)
         if warns and Declared.of(self.algorithm).mixes:
             for caution in network.cautions:
                 log.warning(caution)

@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from decentorth.settings import Values, values
-from topologies.flags import InputError, spelled
-from topologies.words import shortened
+from topologies.line.flags import InputError, spelled
+from topologies.line.words import shortened
 
 from ... import registry
 from ...protocols import Declared
-from ...running.checkpoint import FOLDER, newest_notes
+from ...running.checkpoint import newest_notes
+from ...running.checkpoint.checkpoint_files import FOLDER
 from ...settings import Setting, settings
-from .flags import load
-from .form import Form, Groups, Saved, Texts, config_bytes, early_flag
-from .settings import CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, TOLERANCES, Joining, RunSettings
+from .config_files import load
+from .form import CommandForm, Groups, Saved, Texts, config_bytes, early_flag
+from .run_settings import CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, TOLERANCES, Joining, RunSettings
 
 if TYPE_CHECKING:
     from ...api.automatic import Choice
@@ -65,7 +66,7 @@ _JUDGES = (*TOLERANCES, "end_tolerance")
 """Settings of a run or a method by which it can converge."""
 
 
-class Command(Form[Configuration]):
+class Command(CommandForm[Configuration]):
     """The command line of a run: one problem and one algorithm."""
 
     program = "decentorth run"
@@ -145,8 +146,8 @@ class Command(Form[Configuration]):
             given = {**published, **given}
         return given, by_flag
 
-    def _help_groups(self) -> dict[str, dict[str, Setting]]:
-        return {**super()._help_groups(), "Sites": dict(settings(Joining))}
+    def help_groups(self) -> dict[str, dict[str, Setting]]:
+        return {**super().help_groups(), "Sites": dict(settings(Joining))}
 
     def resolve(self) -> Configuration:
         given, by_flag = self.given()

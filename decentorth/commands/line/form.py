@@ -15,15 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from topologies.flags import InputError, Parser, refuse, spelled, unknown
-from topologies.later import yaml
+from topologies.line.flags import InputError, Parser, refuse, spelled, unknown
+from topologies.line.later import yaml
 
 from ... import registry
-from ...running.checkpoint import limited
+from ...running.checkpoint.checkpoint_files import limited
 from ...settings import Setting, Settings, Values, settings, values, without_effect
 from . import wiring
-from .flags import CONFIG_BYTES, load, named_file, read_value
-from .settings import ACTS, NETWORK, RESUMABLE, SECTIONS, CaseSettings, RunSettings
+from .config_files import CONFIG_BYTES, load, named_file, read_value
+from .run_settings import ACTS, NETWORK, RESUMABLE, SECTIONS, CaseSettings, RunSettings
 
 Groups = Iterator[tuple[str, Values]]
 """Headings with settings."""
@@ -59,7 +59,7 @@ Texts = Mapping[str, object]
 """The text of the settings that are given by flag, by name."""
 
 
-class Form(ABC, Generic[C]):
+class CommandForm(ABC, Generic[C]):
     """A dataclass of settings, read from flags and a configuration file.
 
     Some fields name entries, whose settings are read too. Each command is a subclass, which
@@ -214,43 +214,7 @@ class Form(ABC, Generic[C]):
             groups[f"{kind.capitalize()}: {name}"] = own
         return {**groups, "Output": output}
 
-    def help(self, topic: str = "") -> str:
-        """Return the help of this command: its settings in groups, with choices and defaults.
-
-        Without a ``topic`` these are the `first` settings, and those of the problem and the
-        method that were named. "all" has all settings, a heading those of its group.
-        """
-        groups = self._help_groups()
-        if not topic and self.first:
-            return self._first_help(groups)
-        if topic and topic != "all":
-            titles = {heading.partition(":")[0].lower(): heading for heading in groups}
-            if topic.lower() not in titles:
-                raise unknown(f"--help {topic}: no such topic", topic, [*titles, "all"], "")
-            heading = titles[topic.lower()]
-            return Parser({heading: groups[heading]}, self.program).format_help()
-        return Parser(groups, self.program, self.summary).format_help()
-
-    def _first_help(self, groups: Mapping[str, Mapping[str, Setting]]) -> str:
-        own = {name: setting for group in groups.values() for name, setting in group.items()}
-        method = own["algorithm"]
-        words = self.own["algorithm"].help
-        own["algorithm"] = method._replace(help=f"{words} decentorth list algorithms has them.")
-        shown = {
-            heading: {name: own[name] for name in names} for heading, names in self.first.items()
-        }
-        for kind in self.entries:
-            if early_flag(self.tokens, kind) is not None:
-                heading = f"{kind.capitalize()}: {self.names[kind]}"
-                shown[heading] = dict(groups.get(heading, {}))
-        topics = ", ".join(heading.partition(":")[0].lower() for heading in groups)
-        more = (
-            "--problem NAME --help and --algorithm NAME --help add their settings. --help all has "
-            f"every flag, and --help TOPIC those of one group: {topics}."
-        )
-        return Parser(shown, self.program, f"{self.summary}\n{more}").format_help()
-
-    def _help_groups(self) -> dict[str, dict[str, Setting]]:
+    def help_groups(self) -> dict[str, dict[str, Setting]]:
         """All settings by the headings of the help."""
         headings = {name: heading for heading, names in SECTIONS.items() for name in names}
         groups: dict[str, dict[str, Setting]]
@@ -330,9 +294,9 @@ class Form(ABC, Generic[C]):
 
     def _files(self, given: Values) -> dict[str, tuple[str, ...]]:
         """The files of the sites, for each setting of the problem that names some."""
-        from ...problems.common.division import Divided
+        from ...problems.common.division import DividedSettings
 
-        if not issubclass(self.types["problem"], Divided):
+        if not issubclass(self.types["problem"], DividedSettings):
             return {}
         from ...data.sites import site_files
 

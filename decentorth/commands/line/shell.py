@@ -16,15 +16,16 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 from decentorth.process.printing import BAD_INPUT, FAULT, complain, discard, say
-from topologies.flags import HELP, InputError, arguments, call, function_help
+from topologies.line.flags import HELP, InputError, arguments, call, function_help
 
 from ..._version import __version__
 from ...network.transport.communicator import Communicator, connect
 from ...process import environment as _mpienv
 from ...process.abort import abort
-from ...process.withheld import withheld
-from .flags import with_flags
-from .form import Form, Saved, config_bytes, early_flag
+from ...process.withholding import withheld
+from .config_files import with_flags
+from .form import CommandForm, Saved, config_bytes, early_flag
+from .help import help_of
 
 Errors = tuple[type[Exception], ...]
 INTERRUPTED, NO_READER = 130, 141
@@ -35,7 +36,7 @@ LONGEST, LONGEST_WORD = 1000, 300
 """The approximate maximum number of characters of an error's line, and of a word in it."""
 T = TypeVar("T")
 C = TypeVar("C", bound=Saved)
-AnyForm = type[Form[Any]]
+AnyForm = type[CommandForm[Any]]
 log = logging.getLogger(__name__)
 
 
@@ -194,10 +195,12 @@ def show_help(form: AnyForm, words: Sequence[str], speaks: bool = True) -> int:
             topic = word
             rest.remove(word)
     rest = [word for word in rest if word not in HELP]
-    return say(form(rest, path, raw).help(topic), speaks)
+    return say(help_of(form(rest, path, raw), topic), speaks)
 
 
-def read_configuration(form: type[Form[C]], words: Sequence[str], communicator: Communicator) -> C:
+def read_configuration(
+    form: type[CommandForm[C]], words: Sequence[str], communicator: Communicator
+) -> C:
     """The configuration, which rank 0 reads and shares: an error of rank 0 is raised by all.
 
     An InputError if ranks were started with other arguments.

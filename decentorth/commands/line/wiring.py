@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import topologies
-from topologies.flags import InputError
-from topologies.matrix_files import read_square
+from topologies.line.flags import InputError
+from topologies.line.matrix_files import read_square
 
 from ...network.transport.communicator import Communicator
 from ...numerics.ordered_sums import Csr, plain
 from ...protocols import SETUP
-from .settings import SELF_WEIGHT, CaseSettings
+from .run_settings import SELF_WEIGHT, CaseSettings
 
 if TYPE_CHECKING:
     from topologies import DirectedWeights, WeightSequence
@@ -63,8 +63,9 @@ def make(settings: CaseSettings, sites: Sequence[str] = ()) -> Wiring:
             ("--self-weight", settings.self_weight),
         ):
             if given not in ("auto", None):
-                why = f"is for undirected graphs, and {topology} is directed"
-                raise InputError(f"{flag} {why}: leave it out")
+                raise InputError(
+                    f"{flag} is for undirected graphs, and {topology} is directed: leave it out"
+                )
         digraph = topologies.digraph_from_name(topology, agents, settings.seed, sites)
         words = f"{_graph(settings)} (directed), row- and column-stochastic weights"
         return Wiring(topologies.directed_weights(digraph), words)

@@ -11,6 +11,9 @@ name in the code, and the differences from the source:
     W_ij    network.mix             alpha   step_size  (n_local,)
     x_i     state.x                 lambda  penalty    (n_local,)
     Lambda  constraint.landing(x, gradient, penalty)
+
+A method that is exact with a constant step also declares ``limits``, and its automatic steps grow
+(docs/own_method.md).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import keyword
 from collections.abc import Sequence
 from pathlib import Path
 
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ... import registry
 from ..line.shell import of_function
@@ -55,13 +55,16 @@ def new(kind: str, name: str, /) -> str:
     if not plain or keyword.iskeyword(name):
         raise InputError(f"NAME must be a Python name in lower case, as heavy_ball, got {name!r}")
     if name.startswith("test_"):
-        repair = "choose a NAME that does not begin with test_"
-        raise InputError(f"pytest takes {name}.py for tests: {repair}")
+        raise InputError(
+            f"pytest takes {name}.py for tests: choose a NAME that does not begin with test_"
+        )
     places = Path(f"{name}.py"), Path(f"test_{name}.py")
     for place in places:
         if place.exists():
-            repair = "choose another name or folder"
-            raise InputError(f"{place} is there already, and nothing is overwritten: {repair}")
+            raise InputError(
+                f"{place} is there already, and nothing is overwritten: choose another name or "
+                "folder"
+            )
     known = (registry.algorithms if kind == "algorithm" else registry.problems).names()
     if name in known:
         raise InputError(f"the {kind} {name!r} exists already: choose another name")

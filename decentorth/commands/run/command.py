@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from topologies.flags import InputError, arguments
+from topologies.line.flags import InputError, arguments
 
 from ...network.transport.communicator import Communicator
 from ...process.printing import say

@@ -14,36 +14,30 @@ from itertools import product
 from operator import and_, or_
 from pathlib import Path
 
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ... import stopping
 from ...api import Options, Result, Run, set_up
 from ...api.losses import Loss, LostError
 from ...api.sizes import check_data
+from ...figures.canvas import check_matplotlib
 from ...network import Communicator, even_bounds
 from ...problems import Deferred, Spread
 from ...process.abort import patience
 from ...process.printing import FAULT, complain, say
 from ...protocols import Declared, Metric
-from ...records.figures import check_matplotlib
-from ...records.files import refuse_existing, refuse_foreign
-from ...records.progress import SettingUp, Steps
+from ...records.progress_bar import SettingUp, Steps
+from ...records.run_files import refuse_existing, refuse_foreign
 from ...records.saved_runs import read_start
-from ...running.checkpoint import (
-    ENDINGS,
-    FOLDER,
-    CheckpointError,
-    Checkpoints,
-    PendingSignals,
-    Resumed,
-)
+from ...running.checkpoint import ENDINGS, Checkpoints, PendingSignals, Resumed
+from ...running.checkpoint.checkpoint_files import FOLDER, CheckpointError
 from ...running.metrics import AgentErrors
-from ...running.options import Limits, Place
+from ...running.options import Place, RunLimits
 from ...settings import Settings, Values, settings, values
 from ...stopping import Rule
 from ..line import wiring
 from ..line.config import Configuration
-from ..line.settings import RunSettings
+from ..line.run_settings import RunSettings
 from ..line.shell import INTERRUPTED, REFUSALS, Errors, by_root, one_line, together
 from .output import RunOutput, SafeRecorder, check_recorder, opening
 from .summary import summarize
@@ -223,7 +217,7 @@ class Execution:
             if given.record_agents:
                 metrics.append(AgentErrors(run.parts.problem.n_agents, run.problem.shape))
             options = Options(
-                **shared(given, Limits),
+                **shared(given, RunLimits),
                 stopping=stopping_rule(given),
                 rows=given.history_rows,
                 recorders=[output, *recorders],

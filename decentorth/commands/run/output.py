@@ -11,18 +11,18 @@ from typing import IO, Any, Self
 
 import numpy as np
 
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ... import network as networks
-from ...api import Result, Run
-from ...api.automatic import in_words
+from ...api import Result, Run, steps
+from ...api.automatic import cautious, in_words
 from ...display import aligned, shape, size
+from ...figures.canvas import save
+from ...figures.histories import plot_histories
 from ...problems import AgentProblem
 from ...process.printing import complain, say
 from ...protocols import Declared, Followed, Row
-from ...records.figures import plot_histories, save
-from ...records.files import FIGURE, HISTORY, HistoryWriter, RunFolder, hold, variables, write_final
-from ...records.progress import (
+from ...records.progress_bar import (
     CheckpointLines,
     Lines,
     SettingUp,
@@ -32,12 +32,21 @@ from ...records.progress import (
     results,
     show_row,
 )
+from ...records.run_files import (
+    FIGURE,
+    HISTORY,
+    HistoryWriter,
+    RunFolder,
+    hold,
+    variables,
+    write_final,
+)
 from ...running.checkpoint import Resumed
 from ...running.local_stopping import Agreement
 from ...running.metrics import error_name, nonsmooth
 from ...settings import Values, settings, values
 from ..line.config import Configuration
-from ..line.flags import with_flags
+from ..line.config_files import with_flags
 from ..line.shell import one_line
 from .summary import filled_in_words, mixing_words, sent_in_words, taken
 from .summary import in_words as agreement_in_words
@@ -332,7 +341,7 @@ def opening(
         yield f"stopping    {agreement_in_words(agreement)}"
     method = run.algorithm
     if run.arguments.sizes is not None:  # without what real data would recommend
-        method = Declared.of(configuration.algorithm).resolved(network)
+        method = steps.for_network(configuration.algorithm, network)
     words = _listed(method)
     if configuration.published:
         words.append("the published experiment (paper 004), --config paper004")
@@ -386,6 +395,11 @@ def _cautions(name: str, problem: str, run: Run) -> Iterator[str]:
         yield (
             f"{problem} is not differentiable: with steps that do not shrink {name} stops near the "
             f"answer; {made_for_it} is made for it"
+        )
+    if run.choice is None and cautious(run):
+        yield (
+            "the network changes or loses messages, so the automatic step is cautious: a given "
+            "--step-size may be faster"
         )
     free = declared.penalty == 0.0 and not declared.requires_set
     if free and constraint.feasibility(0.0 * run.start[None])[0] > 0.0:

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import topologies
 
 from ...api import Result
-from ...api.sent import Sent
+from ...api.ledger_table import Sent
 from ...display import size
 from ...network import Network
-from ...records.environment import environment
+from ...records.machine import environment
 from ...running.local_stopping import Agreement
 from ...running.metrics import error_name
 from ..line.config import Configuration

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from topologies.flags import InputError, arguments
+from topologies.line.flags import InputError, arguments
 
 from ...process.printing import BAD_INPUT, say
 from ...settings import Positive

@@ -18,7 +18,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 import topologies
-from topologies.flags import InputError
+from topologies.line.flags import InputError
+
+from ...network.transport.sealed import SiteError, SiteIdentity
 
 Edges = list[tuple[int, int]]
 SITE = "site.json"
@@ -60,6 +62,44 @@ class Party(NamedTuple):
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
+
+
+class Site(NamedTuple):
+    """The content of a site's folder."""
+
+    identity: SiteIdentity
+    run: str
+    server: str
+    names: list[str]
+    edges: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, folder: Path) -> Site:
+        """Read the folder; a SiteError if it is none."""
+        try:
+            about = json.loads((folder / SITE).read_text(encoding="utf-8"))
+            edges = [(int(i), int(j)) for i, j in about["edges"]]
+            names = [str(name) for name in about["names"]]
+            identity = SiteIdentity(folder, str(about["site"]))
+            site = cls(identity, str(about["run"]), str(about["server"]), names, edges)
+            names.index(identity.name)
+        except OSError as error:
+            raise SiteError(f"{folder} is no folder of a site ({error.strerror})") from None
+        except (ValueError, KeyError, TypeError):
+            raise SiteError(
+                f"{folder / SITE} is damaged: ask for the folder of the site again"
+            ) from None
+        return site
+
+    @property
+    def rank(self) -> int:
+        """The number of this site."""
+        return self.names.index(self.identity.name)
+
+    @property
+    def near(self) -> list[int]:
+        """The ranks of the neighbours."""
+        return sorted({j for edge in self.edges if self.rank in edge for j in edge} - {self.rank})
 
 
 def site_names(names: str) -> list[str]:

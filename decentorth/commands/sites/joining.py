@@ -8,36 +8,34 @@ Exit codes: those of ``decentorth run``, and 75 if a neighbour or the server is 
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from topologies.flags import InputError, take
+from topologies.line.flags import InputError, take
 
 from ..._version import __version__
-from ...api import iterate
+from ...api.capabilities import check_secure
 from ...data.files import extension
 from ...data.sites import SiteTable
-from ...display import size
 from ...network import AlongEdges
 from ...network.transport.nats_carrier import NatsCarrier
-from ...network.transport.sealed import SiteError, SiteIdentity, SiteLostError, fingerprint
+from ...network.transport.sealed import SiteError, SiteLostError, fingerprint
 from ...process.printing import complain, say
-from ...protocols import Declared
 from ...running.checkpoint import FOLDER, kept
-from ...running.history import schedule
 from ..line.config import Command, Configuration
-from ..line.settings import Joining
+from ..line.run_settings import Joining
 from ..line.shell import framed
 from ..run.execution import run
-from .folders import GRAPH, SITE
+from .folders import GRAPH, Site
+from .plan import Foreseen, foresee, rounding, shown
 
 TRY_AGAIN = 75
 """The exit code of a run that lost a neighbour or the server."""
@@ -53,44 +51,6 @@ _CODE = 8
 """The characters of the code of a plan."""
 _MOST_APART = 300.0
 """The seconds by which a clock may differ without a note."""
-
-
-class Site(NamedTuple):
-    """The content of a site's folder."""
-
-    identity: SiteIdentity
-    run: str
-    server: str
-    names: list[str]
-    edges: list[tuple[int, int]]
-
-    @classmethod
-    def of(cls, folder: Path) -> Site:
-        """Read the folder; a SiteError if it is none."""
-        try:
-            about = json.loads((folder / SITE).read_text(encoding="utf-8"))
-            edges = [(int(i), int(j)) for i, j in about["edges"]]
-            names = [str(name) for name in about["names"]]
-            identity = SiteIdentity(folder, str(about["site"]))
-            site = cls(identity, str(about["run"]), str(about["server"]), names, edges)
-            names.index(identity.name)
-        except OSError as error:
-            raise SiteError(f"{folder} is no folder of a site ({error.strerror})") from None
-        except (ValueError, KeyError, TypeError):
-            raise SiteError(
-                f"{folder / SITE} is damaged: ask for the folder of the site again"
-            ) from None
-        return site
-
-    @property
-    def rank(self) -> int:
-        """The number of this site."""
-        return self.names.index(self.identity.name)
-
-    @property
-    def near(self) -> list[int]:
-        """The ranks of the neighbours."""
-        return sorted({j for edge in self.edges if self.rank in edge for j in edge} - {self.rank})
 
 
 def main(words: Sequence[str]) -> int:
@@ -122,6 +82,8 @@ def _joined(given: Joining, rest: Sequence[str], site: Site) -> int:
     """Meet, compare, ask and run; the exit code."""
     rest = _settings(given, rest, site)
     configuration: Configuration = Command.asked(rest).resolve()
+    _check_masks(configuration, len(site.names))
+    foreseen = foresee(site, configuration) if not given.check else None
     begun = time.monotonic()
 
     def tell(names: list[str]) -> None:
@@ -134,16 +96,29 @@ def _joined(given: Joining, rest: Sequence[str], site: Site) -> int:
         communicator = AlongEdges(carrier, site.edges, site.names)
         if configuration.run.rank_timeout is not None:
             carrier.limit(float(configuration.run.rank_timeout))
-        plan = _compared(communicator, site, configuration)
-        if given.check:
+        plan = _compared(communicator, site, configuration, foreseen)
+        if foreseen is None:
             say(f"works       {plan.sites}: server, certificates, neighbours, settings, columns")
             communicator.max(np.zeros(1))
             return 0
-        _agreed(communicator, site, configuration, given, plan)
+        say("\n".join(shown(site, configuration, foreseen, plan.sites)))
+        _agreed(communicator, site, given, plan)
         code = run(rest, configuration, communicator)
         _write_sent(communicator, configuration)
         communicator.max(np.zeros(1))
         return code
+
+
+def _check_masks(configuration: Configuration, sites: int) -> None:
+    """Raise an InputError for sums that must be masked and cannot be, before any site is met."""
+    given = configuration.run
+    if given.clear_sums:
+        return
+    hides = given.device is None and not given.channel
+    try:
+        check_secure(configuration.algorithm, sites, hides)
+    except ValueError as error:
+        raise InputError(str(error).replace("clear_sums", "--clear-sums")) from None
 
 
 def _settings(given: Joining, rest: Sequence[str], site: Site) -> list[str]:
@@ -194,7 +169,12 @@ class _Plan(NamedTuple):
     """The columns of this site's table; 0 if they have no names."""
 
 
-def _compared(communicator: AlongEdges, site: Site, configuration: Configuration) -> _Plan:
+def _compared(
+    communicator: AlongEdges,
+    site: Site,
+    configuration: Configuration,
+    foreseen: Foreseen | None,
+) -> _Plan:
     """Compare versions, settings, columns and clocks with all sites; a SiteError names the first
     that differs."""
     columns = _columns(configuration, site)
@@ -209,13 +189,18 @@ def _compared(communicator: AlongEdges, site: Site, configuration: Configuration
         "columns": _hash(site.run, "columns", sorted(columns or ())),
         "edges": site.edges,
         "clock": time.time(),
+        "rounding": rounding(),
     }
     signed = communicator.allgather_bytes(site.identity.signed(facts))
     certificates = []
     for name, text in zip(site.names, signed, strict=True):
         theirs, certificate = site.identity.opened(text, name)
         certificates.append(certificate)
-        _compare(name, dict(theirs), facts)
+        try:
+            _compare(name, theirs, facts)
+            _compare_rounding(name, theirs["rounding"] == facts["rounding"], foreseen)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise SiteError(f"what site {name} has signed is damaged") from None
     plan = [settings, facts["columns"], site.edges, [fingerprint(one) for one in certificates]]
     code = hashlib.sha256(json.dumps(plan).encode()).hexdigest()[:_CODE]
     known = zip(site.names, certificates, strict=True)
@@ -246,15 +231,31 @@ def _compare(name: str, theirs: dict[str, Any], mine: Mapping[str, Any]) -> None
         say(f"note        the clock of {name} differs by {apart / 60:.0f} minutes")
 
 
+def _compare_rounding(name: str, alike: bool, foreseen: Foreseen | None) -> None:
+    """Raise a SiteError if another site rounds differently and the method needs the same bits;
+    print a note otherwise."""
+    if alike:
+        return
+    different = f"site {name} rounds differently (another processor, NumPy or BLAS)"
+    if foreseen is not None and foreseen.alike:
+        raise SiteError(
+            f"{different}, and {foreseen.method} needs the same bits at all sites: take direct, or "
+            "deepca, cdadt or drfgt with --clear-sums; or try the same NumPy and "
+            "OPENBLAS_CORETYPE=Haswell at all sites"
+        )
+    say(f"note        {different}: the last digits of its results may differ")
+
+
 def _hash(run: str, name: str, value: object) -> str:
     text = json.dumps([run, name, value], default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _columns(configuration: Configuration, site: Site) -> tuple[str, ...] | None:
-    """The names of the columns of this site's file, if it has any."""
+    """The names of the columns of this site's file, if it has any that all sites share."""
     data = getattr(configuration.problem, "data", None)
-    if not isinstance(data, str) or "," not in data:
+    features = configuration.run.split == "features"
+    if features or not isinstance(data, str) or "," not in data:
         return None
     file = data.split(",")[site.rank]
     try:
@@ -263,15 +264,8 @@ def _columns(configuration: Configuration, site: Site) -> tuple[str, ...] | None
         raise InputError(str(error)) from None
 
 
-def _agreed(
-    communicator: AlongEdges,
-    site: Site,
-    configuration: Configuration,
-    given: Joining,
-    plan: _Plan,
-) -> None:
-    """Show the plan and ask; a SiteError on all sites unless all agree."""
-    say("\n".join(_shown(site, configuration, plan)))
+def _agreed(communicator: AlongEdges, site: Site, given: Joining, plan: _Plan) -> None:
+    """Ask; a SiteError on all sites unless all agree to the plan that was shown."""
     refusal = ""
     if given.agree is None:
         say(f"agree       type {plan.code} to send this, anything else to leave")
@@ -297,58 +291,14 @@ def _asked(code: str) -> str:
     return ""
 
 
-def _shown(site: Site, configuration: Configuration, plan: _Plan) -> list[str]:
-    """The lines that say who takes part, and what leaves this site to whom."""
-    given = configuration.run
-    rows = len([*schedule(given.iterations, given.history_rows, given.record_every)])
-    sends, each, total = _messages(configuration, site, rows)
-    near = [site.names[rank] for rank in site.near]
-    names = site.names
-    away = [name for name in names if name not in (*near, site.identity.name)]
-    lines = [
-        f"site        {site.identity.name}, one of {len(names)}: {plan.sites}",
-        f"runs        {given.problem} by {given.algorithm}, at most {given.iterations} iterations, "
-        f"seed {given.seed}; decentorth {__version__}",
-    ]
-    for name in near:
-        what = f"in each iteration {sends}{each}" if sends else "sums over this branch of the tree"
-        lines += [
-            f"to {name:<8} {what}; for at most {rows} rows of the history sums{total};",
-            "            names of columns, numbers of samples, maxima. No sample is sent; what "
-            "these reveal: docs/what_leaves_a_site.md",
-        ]
-    lines.append(
-        f"to others   {', '.join(away) or 'none'}: names of columns, numbers of samples, maxima, "
-        "passed on; the server sees who sends when and how much"
-    )
-    return lines
-
-
-def _messages(configuration: Configuration, site: Site, rows: int) -> tuple[str, str, str]:
-    """The quantities that go to a neighbour in an iteration, their bytes, and those of the run, in words; without
-    bytes where the shape of a point follows from the data of all."""
-    sends = Declared.of(configuration.algorithm).sends
-    try:
-        file = configuration.problem.data.split(",")[site.rank]
-        alone: Any = replace(configuration.problem, data=file).problem(1, configuration.run.seed)
-        state = next(iterate(alone.stand_in(), configuration.algorithm, None))
-    except (ValueError, TypeError, AttributeError, OSError):
-        return " and ".join(sends), "", ""
-    sends = tuple(name for name in sends if name in state._fields)
-    each = 8 * sum(getattr(state, name)[0].size for name in sends)
-    # of a row: the points, up to three gradients, five scalars and a feasibility of each site
-    row = 8 * (4 * state.x[0].size + 5 + len(site.names))
-    total = configuration.run.iterations * each + rows * row
-    return " and ".join(sends), f" ({each} bytes)", f", about {size(total)} in all"
-
-
 def _write_sent(communicator: AlongEdges, configuration: Configuration) -> None:
     """Write what has left this site, by neighbour and use, beside the results."""
     out = configuration.run.out
     if out is None or not Path(out).is_dir():
         return
-    lines = ["to,use,messages,bytes"]
-    for (rank, use), sent in sorted(communicator.bytes.items()):
-        count = communicator.messages[rank, use]
-        lines.append(f"{communicator.sites[rank]},{use},{count},{sent}")
-    (Path(out) / "sent.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with (Path(out) / "sent.csv").open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(("to", "use", "messages", "bytes"))
+        for (rank, use), sent in sorted(communicator.bytes.items()):
+            count = communicator.messages[rank, use]
+            table.writerow((communicator.sites[rank], use, count, sent))

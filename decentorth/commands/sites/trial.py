@@ -17,10 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from topologies.flags import InputError, take
+from topologies.line.flags import InputError, take
 
 from ...process.printing import FAULT, say
-from ...settings import Count
 from ..line.shell import alone
 from .folders import make
 
@@ -40,12 +39,9 @@ class Trial:
     ----------
     out
         The new folder.
-    iterations
-        The iterations of the run.
     """
 
     out: str = "trial"
-    iterations: Count = 300
 
 
 def main(words: Sequence[str]) -> int:
@@ -61,7 +57,7 @@ def _worked(words: list[str]) -> int:
     make(out, "path", NAMES, f"localhost:{port}", f"127.0.0.1:{port}", 1.0)
     write_tables(out)
     with serving(program, out / "server", port):
-        sites = [_started(out, name, given.iterations) for name in NAMES]
+        sites = [_started(out, name) for name in NAMES]
         with ThreadPoolExecutor(len(sites)) as readers:
             texts = [*readers.map(agreeing, sites)]
         codes = [site.wait() for site in sites]
@@ -116,11 +112,10 @@ def write_tables(out: Path) -> None:
         np.savetxt(out / f"{name}.csv", samples, "%.17g", ",", header=header, comments="")
 
 
-def _started(out: Path, name: str, iterations: int) -> subprocess.Popen[str]:
+def _started(out: Path, name: str) -> subprocess.Popen[str]:
     """The process of a site."""
     command = [sys.executable, "-m", "decentorth", "run", "--join", str(out / name)]
     command += ["--data", str(out / f"{name}.csv"), "--problem", "pca", "--rank", "2"]
-    command += ["--algorithm", "drfgt", "--iterations", str(iterations)]
     command += ["--out", str(out / f"run-{name}")]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True)

@@ -13,7 +13,8 @@ from decentorth.api.rank_loss import divided_anew
 from decentorth.api.result import Result
 from decentorth.network import Network, surviving
 from decentorth.protocols import Asynchronous
-from decentorth.running.checkpoint import AGENTS, CheckpointWriter, Resumed, on_all
+from decentorth.running.checkpoint import CheckpointWriter, Resumed
+from decentorth.running.checkpoint.checkpoint_files import AGENTS, on_all
 from decentorth.running.loop import Outcome
 from decentorth.running.options import Options
 from decentorth.running.parts import Parts
@@ -22,7 +23,7 @@ from decentorth.stopping import LocalMaximum, rules_of
 log = logging.getLogger(__name__)
 
 
-class Agents(Run):
+class AsynchronousRun(Run):
     """A run whose iterations are activations of single agents.
 
     The agents draw the losses of messages themselves.
@@ -107,7 +108,7 @@ class Agents(Run):
         return resumed._replace(state=state._replace(k=max(state.k, made)))
 
 
-class Restarting(Agents):
+class Restarting(AsynchronousRun):
     """The agents of a rank that is lost begin again from their own checkpoints, on the ranks that
     are left."""
 
@@ -118,7 +119,7 @@ class Restarting(Agents):
         return arguments.on_rank_loss == "restart"
 
     def _network(self) -> Network:
-        if not Agents.fits(self.arguments):
+        if not AsynchronousRun.fits(self.arguments):
             raise ValueError(
                 "on_rank_loss restart is for asynchronous agents: give shrink, or leave it out"
             )

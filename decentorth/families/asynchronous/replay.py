@@ -16,8 +16,8 @@ from decentorth.commands.line.shell import REFUSALS, one_line, serve, together
 from decentorth.commands.run.execution import made
 from decentorth.network import Communicator
 from decentorth.process.printing import FAULT, complain, say
-from decentorth.running.checkpoint.files import Json
-from topologies.flags import HELP, InputError
+from decentorth.running.checkpoint.checkpoint_files import Json
+from topologies.line.flags import HELP, InputError
 
 from .log import read
 

@@ -70,7 +70,18 @@ def check(graph: KnowledgeGraph) -> None:
 
 class Completions:
     """The tails of each (head, relation) in triples ``(N, 3)``, or the heads of each (relation,
-    tail); ``side`` says which."""
+    tail); ``side`` says which.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.problems import Completions
+    >>> triples = np.array([[0, 0, 1], [0, 0, 2], [1, 0, 2]])
+    >>> tails = Completions(triples, "tail", 3)
+    >>> query, entity = tails.entries(triples[:1])
+    >>> entity.tolist()
+    [1, 2]
+    """
 
     def __init__(self, triples: Index, side: Side, n_entities: int) -> None:
         self._side = side
@@ -137,11 +148,11 @@ def corrupted(
     return np.concatenate((np.empty((0, count), dtype=np.int64), *pieces))
 
 
-def held_out(
+def hold_out(
     triples: Index, share: float, n_entities: int, n_relations: int, rng: np.random.Generator
 ) -> tuple[Index, Index]:
-    """The triples to train on, and about ``share`` to test with, whose entities and relations all
-    occur in the former."""
+    """Return the triples to train on, and about ``share`` to test with, whose entities and
+    relations all occur in the former."""
     entities = np.bincount(triples[:, [0, 2]].reshape(-1), minlength=n_entities)
     relations = np.bincount(triples[:, 1], minlength=n_relations)
     wanted = round(share * len(triples))
@@ -161,7 +172,7 @@ def held_out(
 
 
 def most_frequent(graph: KnowledgeGraph, count: int) -> KnowledgeGraph:
-    """The triples between the ``count`` entities that occur most often in training triples,
+    """Return the triples between the ``count`` entities that occur most often in training triples,
     renumbered with their relations."""
     numbers = np.bincount(graph.train[:, [0, 2]].reshape(-1), minlength=graph.n_entities)
     kept = np.zeros(graph.n_entities, dtype=np.bool_)

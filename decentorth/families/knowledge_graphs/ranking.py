@@ -31,7 +31,7 @@ def filtered_ranks(scores: Array, truth: Index, known: tuple[Index, Index]) -> A
     return ranks
 
 
-def measures(ranks: Array) -> tuple[float, ...]:
+def rank_measures(ranks: Array) -> tuple[float, ...]:
     """`MEASURES` of ``(b,)`` ranks: the mean reciprocal rank, and the shares of ranks of at most 1,
     3 and 10."""
     return float((1.0 / ranks).mean(-1)), *(float((ranks <= k).mean(-1)) for k in HITS)

@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from decentorth.protocols import Index
-from topologies.matrix_files import regular_size, require_existing
+from topologies.line.matrix_files import regular_size, require_existing
 
 Names: TypeAlias = tuple[str, ...]
 Numbers: TypeAlias = dict[str, int]
@@ -172,12 +172,15 @@ def _counted(file: Path) -> Iterator[tuple[int, str]]:
     lines = _lines(file)
     _, first = next(lines, (1, ""))
     if not _whole(first.strip()):
-        wrong = f"must be the number of the lines below it, but is {_shown(first)}"
-        raise ValueError(f"{file}: line 1 {wrong}")
+        raise ValueError(
+            f"{file}: line 1 must be the number of the lines below it, but is {_shown(first)}"
+        )
     read = 0
     for line in lines:
         read += 1
         yield line
     if read != int(first):
-        wrong = f"{int(first)} lines follow its first line, but {read} do"
-        raise ValueError(f"{file} says that {wrong}: is it cut off?")
+        raise ValueError(
+            f"{file} says that {int(first)} lines follow its first line, but {read} do: is it cut "
+            "off?"
+        )

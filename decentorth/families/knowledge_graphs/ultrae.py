@@ -47,8 +47,8 @@ from decentorth.protocols import Array, Index
 from decentorth.settings import Count, Finite, Natural, Positive, Settings
 
 from .knowledge import COLUMN, Completions, KnowledgeGraph, Side, check, corrupted
-from .planted import around_pole
-from .ranking import MEASURES, filtered_ranks, measures
+from .planted_graph import around_pole
+from .ranking import MEASURES, filtered_ranks, rank_measures
 
 PASS_BYTES = 1 << 21
 """The bytes of the other entities' points of a piece of the triples."""
@@ -128,11 +128,12 @@ class UltraEOptions(Settings):
 
 
 class UltraE(AgentProblem[JOrthogonalStack]):
-    """The loss of a knowledge graph's triples against their corruptions, over relations R_r^T J
-    R_r = J and free entities.
+    """The loss of a knowledge graph's triples against their corruptions.
 
-    Each of the n agents has a share of the training triples; the objective is the mean of the
-    agents' objectives.
+        f = -(1/N) sum_hrt [log s(h, r, t) + sum log(1 - s(h', r, t'))] over R_r^T J R_r = J
+
+    The inner sum is over the corruptions of a triple. The vectors of entities are free. Each of the
+    n agents has a share of the N training triples; f is the mean of the agents' objectives.
 
     Parameters
     ----------
@@ -430,7 +431,7 @@ class UltraE(AgentProblem[JOrthogonalStack]):
     def evaluate(self, xhat: Array) -> tuple[float, ...]:
         """The mean reciprocal rank of held-out triples, over heads and tails, and the shares of
         ranks up to 1, 3 and 10."""
-        return measures(self.ranks(xhat, self.judged).reshape(-1))
+        return rank_measures(self.ranks(xhat, self.judged).reshape(-1))
 
 
 def _completions(triples: Index, n_entities: int) -> dict[Side, Completions]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Annotated
 
-from decentorth.families.j_orthogonal.problems.signed import SignedSettings
+from decentorth.families.j_orthogonal.problems.signed_settings import SignedSettings
 from decentorth.families.j_orthogonal.sets.j_orthogonal import JOrthogonal
-from decentorth.problems.base import Deferred, Outline, on_each_rank, stream
+from decentorth.problems.base import stream
+from decentorth.problems.deferred import Deferred, Outline, on_each_rank
 from decentorth.settings import Count, Probability, Range
 
-from .knowledge import KnowledgeGraph, held_out, most_frequent
-from .planted import planted
+from .knowledge import KnowledgeGraph, hold_out, most_frequent
+from .planted_graph import planted_triples
 from .ultrae import UltraE, UltraEOptions
 
 PLANTED = (2, 1)
@@ -86,15 +87,17 @@ class UltraESettings(SignedSettings, UltraEOptions):
         rng = stream(seed)
         if self.data == "planted":
             n_entities = self.entities or 60
-            triples = planted(rng, JOrthogonal(*PLANTED), n_entities, self.relations, self.triples)
-            train, test = held_out(triples, self.held_out, n_entities, self.relations, rng)
+            triples = planted_triples(
+                rng, JOrthogonal(*PLANTED), n_entities, self.relations, self.triples
+            )
+            train, test = hold_out(triples, self.held_out, n_entities, self.relations, rng)
             return KnowledgeGraph(train, test[:0], test, n_entities, self.relations)
         files = load_triples(self.data)
         graph = KnowledgeGraph(*files[:3], len(files.entities), len(files.relations))
         if self.entities is not None:
             graph = most_frequent(graph, self.entities)
         if not len(graph.test):
-            train, test = held_out(
+            train, test = hold_out(
                 graph.train, self.held_out, graph.n_entities, graph.n_relations, rng
             )
             graph = graph._replace(train=train, test=test)

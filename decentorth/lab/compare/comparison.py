@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import figures, saved, tables, words
+from . import comparison_figures, comparison_tables, notes, saved_comparison
 from .counts import CountedRuns
 
 if TYPE_CHECKING:
@@ -37,20 +37,20 @@ class Comparison(CountedRuns):
 
     def notes(self) -> list[str]:
         """The notes below the table, in a sentence or two each."""
-        return [*words.notes(self)]
+        return [*notes.notes(self)]
 
-    def table(self, form: tables.Form = "markdown", **options: Any) -> str:
+    def table(self, form: comparison_tables.Form = "markdown", **options: Any) -> str:
         """The table in a form; see `tables.table`."""
-        return tables.table(self, form, **options)
+        return comparison_tables.table(self, form, **options)
 
     def plot(self, **options: Any) -> Figure:
         """The figure; see `figures.figure`."""
-        return figures.figure(self, **options)
+        return comparison_figures.figure(self, **options)
 
     def save(self, folder: str | Path, **options: Any) -> None:
         """Write the tables, the figure, and ``comparison.json``, which `load` reads; see
         `saved.write`."""
-        saved.write(self, Path(folder), **options)
+        saved_comparison.write(self, Path(folder), **options)
 
 
 def load(folder: str | Path) -> Comparison:
@@ -62,4 +62,4 @@ def load(folder: str | Path) -> Comparison:
     InputError
         The folder holds no comparison that has ended, or its file is damaged.
     """
-    return Comparison(*saved.read(Path(folder)))
+    return Comparison(*saved_comparison.read(Path(folder)))

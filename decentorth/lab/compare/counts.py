@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from .comparison_rules import Rules
 from .model import NetworkModel, wall_time
-from .rules import Rules
 from .tuning import Entry
 
 COUNTS = ("iterations", "rounds", "bytes", "gradients", "seconds")

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass, replace
 from typing import Any
 
-from topologies import text
-from topologies.flags import InputError
-from topologies.text import specifications
-from topologies.words import normal_name
+from topologies.line import text
+from topologies.line.flags import InputError
+from topologies.line.text import specifications
+from topologies.line.words import normal_name
 
 from ... import registry
 from ...protocols import Declared, SplitFeatures

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from topologies import text
-from topologies.flags import InputError
-from topologies.typed import declared
+from topologies.line import text
+from topologies.line.flags import InputError
+from topologies.line.typed import declared
 
 from ...protocols import Array
 from ...running.history import Columns

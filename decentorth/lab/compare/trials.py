@@ -18,13 +18,13 @@ from ...api import Options, Run, set_up
 from ...network.transport.communicator import Communicator
 from ...numerics.ordered_sums import power_of_two
 from ...protocols import Array
-from ...records.files import replacing
-from ...records.progress import Steps
-from ...running.checkpoint import limited
+from ...records.progress_bar import Steps
+from ...records.run_files import replacing
+from ...running.checkpoint.checkpoint_files import limited
 from ...running.history import COUNTS, Columns
 from ...settings import values
+from .comparison_rules import Rules
 from .methods import has_step
-from .rules import Rules
 
 DAMAGED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 """The errors of reading JSON that is not what was written."""

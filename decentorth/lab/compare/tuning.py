@@ -19,8 +19,8 @@ import numpy as np
 from ...algorithms import AutoMethod
 from ...api import Result
 from ...protocols import Declared
+from .comparison_rules import Rules
 from .methods import has_step, with_step
-from .rules import Rules
 from .trials import Trace
 
 

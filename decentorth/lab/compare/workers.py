@@ -14,7 +14,7 @@ from typing import NoReturn, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ... import registry
 from ...numerics.threads import one_thread

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from topologies.flags import HELP, Parser, arguments, take
+from topologies.line.flags import HELP, Parser, arguments, take
 
 from ...commands.line.shell import framed
 from ...network import connect

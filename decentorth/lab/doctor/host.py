@@ -9,7 +9,7 @@ from ...api import Options
 from ...commands.line.config import Command
 from ...commands.run.execution import made
 from ...network import connect
-from ...records.environment import blas, cpu_model, versions
+from ...records.machine import blas, cpu_model, versions
 from .findings import Finding
 
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")

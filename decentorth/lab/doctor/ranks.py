@@ -7,8 +7,8 @@ import socket
 from collections.abc import Iterator, Sequence
 
 from ...network.transport.communicator import Communicator, connect
-from ...records.environment import blas, cpu_model, versions
-from ...running.checkpoint.files import Json
+from ...records.machine import blas, cpu_model, versions
+from ...running.checkpoint.checkpoint_files import Json
 from .findings import Finding
 from .host import ITERATIONS, short_run
 

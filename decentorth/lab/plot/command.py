@@ -10,27 +10,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
-from topologies.flags import InputError
-from topologies.text import specifications
+from topologies.line.flags import InputError
+from topologies.line.text import specifications
 
-from ...commands.line.flags import load
+from ...commands.line.config_files import load
 from ...commands.line.form import config_bytes
-from ...commands.line.settings import ROWS, RunSettings
+from ...commands.line.run_settings import ROWS, RunSettings
 from ...commands.line.shell import of_function
-from ...records.agents import AgentQuantity
-from ...records.figures import PANELS, Against, Scale, Width, check_known, plot_histories, save
-from ...records.files import COMPARISON, CONFIG, FIGURE
+from ...figures.canvas import Scale, check_known, save
+from ...figures.histories import PANELS, Against, Width, plot_histories
+from ...records.agent_graphs import AgentQuantity
+from ...records.run_files import COMPARISON, CONFIG, FIGURE
 from ...records.saved_runs import read_history
 from ...running.history import Columns
 from ...settings import Values, settings
 from ..compare.comparison import load as load_comparison
-from ..compare.figures import Band
-from ..compare.saved import DATA
-from ..compare.saved import FIGURE as COMPARED
-from .agents import plot_agents
+from ..compare.comparison_figures import Band
+from ..compare.saved_comparison import DATA
+from ..compare.saved_comparison import FIGURE as COMPARED
 from .report import write_report
+from .saved_graph import plot_agents
 
 __all__ = ["PANELS", "draw", "figure", "labels_of", "main", "plot_histories", "read_configuration"]
 
@@ -183,7 +184,7 @@ def draw(
     """
     if not folders:
         raise InputError("give the folder of at least one run, as in: decentorth plot runs/a")
-    looks: Values = {"metrics": _words(metrics or [])}
+    columns = _words(metrics or [])
     curves = {
         "metrics": metrics,
         "x": x,
@@ -194,45 +195,54 @@ def draw(
     }
     if len(folders) == 1 and any(Path(folders[0], name).exists() for name in (COMPARISON, DATA)):
         _refuse({"guide": guide, "agents": agents, "html": html}, "the folder of a comparison")
-        log = "x" * (x != "linear") + "y" * (y == "log")
-        looks |= {
-            "x": _words(against or []),
-            "log": log or "none",
-            "band": band or "range",
-            "width": width or "page",
-        }
-        return _saved(_compared(folders[0], order, labels, **looks), out, folders[0], COMPARED)
+        figure = _compared(
+            folders[0],
+            order,
+            labels,
+            metrics=columns,
+            x=_words(against or []),
+            log="x" * (x != "linear") + "y" * (y == "log") or "none",
+            band=band or "range",
+            width=width or "page",
+        )
+        return _saved(figure, out, folders[0], COMPARED)
     _refuse({"band": band, "order": order}, "runs, which are no comparison")
     if agents is not None:
         if len(folders) > 1:
             raise InputError("agents are drawn for one run at a time")
         _refuse({**curves, "labels": labels, "html": html}, "--agents, which draws a graph")
-        return _saved(
-            plot_agents(folders[0], read_configuration(folders[0]), agents),
-            out,
-            folders[0],
-            "agents.png",
-        )
+        figure = plot_agents(folders[0], read_configuration(folders[0]), agents)
+        return _saved(figure, out, folders[0], "agents.png")
     folders = tuple(dict.fromkeys(folders))
     if out is None and html is None and len(folders) > 1:
         raise InputError("several runs go into one figure: say where with --out figure.pdf")
-    configurations = {folder: read_configuration(folder) for folder in folders}
-    by_folder = labels_of(configurations)
-    by_folder |= _labels(labels, folders)
+    runs = _runs(folders, labels)
     if html is not None:
         _refuse({**curves, "out": out}, "--html, which has figures of its own")
-        runs = {name: (folder, configurations[folder]) for folder, name in by_folder.items()}
         write_report(html, runs)
         return html
-    histories = {name: read_history(folder) for folder, name in by_folder.items()}
+    histories = {name: read_history(folder) for name, (folder, _) in runs.items()}
     axis = _words(against or ["iterations"])
     if len(axis) > 1:
         raise InputError(f"runs are drawn against one count, got {', '.join(axis)}: give one")
     check_known("unknown count", axis, get_args(Against))
-    looks |= {"x": x or "linear", "y": y, "against": axis[0], "guide": guide}
-    return _saved(
-        plot_histories(histories, width=width or "column", **looks), out, folders[0], FIGURE
+    figure = plot_histories(
+        histories,
+        metrics=columns,
+        against=cast(Against, axis[0]),
+        x=x or "linear",
+        y=y,
+        width=width or "column",
+        guide=guide,
     )
+    return _saved(figure, out, folders[0], FIGURE)
+
+
+def _runs(folders: Sequence[str], labels: Sequence[str] | None) -> dict[str, tuple[str, Values]]:
+    """The folder and the settings of each run, by its label."""
+    configurations = {folder: read_configuration(folder) for folder in folders}
+    names = labels_of(configurations) | _labels(labels, folders)
+    return {name: (folder, configurations[folder]) for folder, name in names.items()}
 
 
 def _saved(figure: Figure, out: str | None, folder: str, name: str) -> str:

@@ -6,10 +6,10 @@ import html
 from collections.abc import Iterable
 from pathlib import Path
 
-from topologies.flags import InputError
-from topologies.matrix_files import refuse_other
+from topologies.line.flags import InputError
+from topologies.line.matrix_files import refuse_other
 
-from ...records.files import replacing
+from ...records.run_files import replacing
 from .player import HASH, SCRIPT
 from .player import STYLE as PLAYER_STYLE
 

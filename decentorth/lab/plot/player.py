@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import topologies
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 from ...display import size
 from ...running.history import Columns

@@ -10,17 +10,17 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
-from ...records.figures import Against, plot_histories
-from ...records.files import SUMMARY
+from ...figures.histories import Against, plot_histories
+from ...records.run_files import SUMMARY
 from ...records.saved_runs import read_end, read_history
-from ...running.checkpoint.files import Json
+from ...running.checkpoint.checkpoint_files import Json
 from ...running.history import COUNTS, Columns
 from ...settings import Values
-from .agents import plot_agents, run_graph
 from .page import write_page
 from .player import can_play, player, sentences
+from .saved_graph import plot_agents, run_graph
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from topologies.flags import HELP, InputError, Parser, take, unknown
+from topologies.line.flags import HELP, InputError, Parser, take, unknown
 
 from ...commands.line.shell import alone
+from ...figures.canvas import check_matplotlib, save
 from ...process.printing import say
-from ...records.figures import check_matplotlib, save
-from ...records.progress import trial_progress
+from ...records.progress_bar import trial_progress
 from ...settings import Count, Quiet, Seed, Settings, settings
 from ..compare.workers import processes
-from . import consensus, drfgt, spectral
+from . import consensus, drfgt_study, spectral
 from .sweep import Study, kept, named, sweep
 
-STUDIES = {study.name: study for study in (spectral.STUDY, consensus.STUDY, drfgt.STUDY)}
+STUDIES = {study.name: study for study in (spectral.STUDY, consensus.STUDY, drfgt_study.STUDY)}
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ import numpy as np
 
 import topologies as tp
 
+from ...figures.canvas import logarithmic, panels, style
+from ...figures.publication import legend_below
 from ...network import Network
-from ...records.figures import logarithmic, panels, style
-from ...records.publication import legend_below
-from .families import FAMILIES, RULES, look_of, mixing_matrix
 from .spectral import EXACT
+from .study_graphs import FAMILIES, RULES, look_of, mixing_matrix
 from .sweep import Row, Study, Trial, grid, table
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ import numpy as np
 
 import topologies as tp
 
-from ...records.figures import logarithmic, panels, style
-from ...records.publication import legend_below
-from .families import FAMILIES, RULES, look_of
+from ...figures.canvas import logarithmic, panels, style
+from ...figures.publication import legend_below
+from .study_graphs import FAMILIES, RULES, look_of
 from .sweep import Row, Study, Trial, grid, table
 
 if TYPE_CHECKING:

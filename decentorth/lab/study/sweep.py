@@ -10,10 +10,10 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from topologies.flags import InputError
-from topologies.later import pandas as pd
+from topologies.line.flags import InputError
+from topologies.line.later import pandas as pd
 
-from ...records.files import replacing
+from ...records.run_files import replacing
 from ..compare.workers import results
 
 if TYPE_CHECKING:

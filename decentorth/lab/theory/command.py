@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from topologies.flags import HELP, take
+from topologies.line.flags import HELP, take
 
 from ...commands.line.config import Command
-from ...commands.line.settings import NETWORK
+from ...commands.line.run_settings import NETWORK
 from ...commands.line.shell import alone, read_configuration, show_help
 from ...network.transport.communicator import SerialCommunicator
 from ...process.printing import say
@@ -71,7 +71,7 @@ def _print(words: Sequence[str]) -> int:
     asked, rest = take(TheorySettings, [word for word in words if word not in HELP])
     if HELP & set(words):
         return show_help(TheoryForm, rest)
-    from .report import report
+    from .constants_report import report
 
     for line in report(read_configuration(TheoryForm, rest, SerialCommunicator()), asked.measure):
         say(line)

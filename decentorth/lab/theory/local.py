@@ -25,7 +25,7 @@ import numpy as np
 
 from topologies.canonical import WeightsLike, canonical_weights
 from topologies.directed.weights import DirectedWeights
-from topologies.memory import dense
+from topologies.line.memory import dense
 from topologies.spectra.tracking_rate import Order, iteration_pencil, push_pull_pencil
 from topologies.spectra.tracking_rate import conserved_complement as complement
 

@@ -96,7 +96,7 @@ class Merit:
     ) -> tuple[float, ...]:
         """The columns, the same on every rank, from two ordered sums over the agents."""
         n = problem.n_agents
-        tracks = "tracker" in state._fields
+        tracks = hasattr(state, "tracker")
         total = collective.sum(state.x, *((state.tracker,) if tracks else ()))
         mean = total[0] / n
         gradients = np.empty_like(state.x)

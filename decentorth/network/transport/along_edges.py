@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...protocols import Array
-from .communicator import Communicator, Links
+from .communicator import Communicator, Links, SiteError
 
 EXCHANGES, ARRAYS, FACTS = b"e", b"a", b"f"
 USES = {EXCHANGES: "iterations and sums", ARRAYS: "arrays", FACTS: "settings, counts and maxima"}
@@ -27,8 +27,8 @@ _LENGTH = 8
 class Carrier(Protocol):
     """Messages of bytes to and from neighbours.
 
-    Those of one kind from one neighbour arrive in their order, each once. A loss is an error at
-    the receiver.
+    Those of one kind from one neighbour arrive in their order, each once; all sites send and take
+    the kinds in the same order. A loss is an error at the receiver.
     """
 
     rank: int
@@ -46,8 +46,16 @@ class Carrier(Protocol):
     def describe(self) -> Mapping[str, Any]:
         """The kind of the carrier, for the summary."""
 
+    def signed(self, data: bytes) -> bytes:
+        """The bytes with this rank's signature, where ranks have certificates."""
+        return data
 
-class _Exchange:
+    def opened(self, signed: bytes, rank: int) -> bytes:
+        """The bytes that another rank has signed; an error for those of anyone else."""
+        return signed
+
+
+class _EdgeExchange:
     """A repeated exchange of fixed buffers."""
 
     def __init__(self, owner: AlongEdges, sends: Links, receives: Links) -> None:
@@ -109,8 +117,8 @@ class AlongEdges(Communicator):
         """Receive into ``array``, which is contiguous."""
         data = self._carrier.take(source, kind)
         if len(data) != array.nbytes:
-            raise RuntimeError(
-                f"{self.sites[source]} sent {len(data)} bytes where {array.nbytes} were expected"
+            raise SiteError(
+                f"site {self.sites[source]} sent {len(data)} bytes where {array.nbytes} were expected"
             )
         array.reshape(-1)[:] = np.frombuffer(data, array.dtype)
 
@@ -121,10 +129,10 @@ class AlongEdges(Communicator):
                 "other nothing: give a W of the graph of the sites"
             )
 
-    def exchange(self, sends: Links, receives: Links) -> _Exchange:
+    def exchange(self, sends: Links, receives: Links) -> _EdgeExchange:
         for rank, _ in (*sends, *receives):
             self._check(rank)
-        return _Exchange(self, sends, receives)
+        return _EdgeExchange(self, sends, receives)
 
     def send(self, array: Array, target: int) -> None:
         self.give(target, ARRAYS, array.tobytes())
@@ -150,7 +158,22 @@ class AlongEdges(Communicator):
         if self._above is not None:
             self.give(self._above, FACTS, _joined(found))
         every = _taken_apart(self.bcast_bytes(_joined(found)))
+        if every.keys() != {*range(self.size)}:
+            raise SiteError("a site passes on what others have not sent: their facts do not fit")
         return [every[rank] for rank in range(self.size)]
+
+    def confirm(self, what: str, data: bytes) -> None:
+        """Raise a SiteError unless all sites have received the same ``what``, which they sign.
+
+        A site that passes on messages could otherwise change them.
+        """
+        every = self.allgather_bytes(self._carrier.signed(data))
+        for rank, signed in enumerate(every):
+            if self._carrier.opened(signed, rank) != data:
+                raise SiteError(
+                    f"site {self.sites[rank]} has received other {what} than site "
+                    f"{self.sites[self.rank]}: one of them, or a site between them, changes them"
+                )
 
     def max(self, values: Array) -> Array:
         largest = values.copy()

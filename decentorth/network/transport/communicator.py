@@ -21,6 +21,11 @@ _chosen: dict[None, Communicator] = {}
 """The communicator of all processes of torchrun, once it was asked for."""
 
 
+class SiteError(RuntimeError):
+    """A run of sites cannot start or continue; its message is one line without data, which other
+    sites may read."""
+
+
 @runtime_checkable
 class Communicator(Protocol):
     """A group of processes. All calls but ``send`` and ``receive`` are collective.
@@ -36,7 +41,7 @@ class Communicator(Protocol):
     """True if the ranks can `post`."""
     sites: tuple[str, ...] = ()
     """The names of the ranks if they are sites: each speaks to its neighbours only, and prints and
-    writes for itself. Empty for the ranks of one job."""
+    writes for itself, and can `AlongEdges.confirm`. Empty for the ranks of one job."""
 
     @property
     def root(self) -> bool:

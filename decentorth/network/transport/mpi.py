@@ -31,9 +31,9 @@ from ...process.environment import (
     expected_ranks,
     local_ranks,
 )
-from ...process.leaving import early, ended, initializing, mark_end
+from ...process.process_ends import early, ended, initializing, mark_end
 from ...protocols import Array, Index
-from .watch import Pulse, Watch
+from .watch import Pulse, Watchdog
 
 finalizing = "mpi4py.MPI" not in sys.modules
 """True if this module finalizes MPI. mpi4py also does so after the loss of a rank, and in a child
@@ -55,9 +55,9 @@ with initializing():
             mpi4py.rc.initialize = False
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # the second without an MPI library
-        wrong = f"mpi4py could not load one ({str(error).splitlines()[0]})"
         raise RuntimeError(
-            f"ranks need an MPI library, and {wrong}. Install one beside decentorth (pip install "
+            "ranks need an MPI library, and mpi4py could not load one "
+            f"({str(error).splitlines()[0]}). Install one beside decentorth (pip install "
             f'"mpich>=5") and start with {sys.prefix}/bin/mpirun, or leave mpirun out to simulate '
             "in one process"
         ) from error
@@ -208,8 +208,8 @@ class MpiCommunicator:
         self._watch = self._new_watch() if self.size > 1 else None
         _opened[self] = None
 
-    def _new_watch(self) -> Watch:
-        return Watch(self.rank, self.size, self.allgather_bytes, _pulse, MPI.Is_finalized)
+    def _new_watch(self) -> Watchdog:
+        return Watchdog(self.rank, self.size, self.allgather_bytes, _pulse, MPI.Is_finalized)
 
     @property
     def root(self) -> bool:

@@ -21,7 +21,7 @@ from typing import Any, Self
 import nats
 from cryptography import x509
 
-from .along_edges import USES, Carrier
+from .along_edges import Carrier
 from .sealed import Seal, SiteError, SiteIdentity, SiteLostError
 
 _GREETING, _SEALED = b"G", b"S"
@@ -91,8 +91,8 @@ class NatsCarrier(Carrier):
         self.rank = names.index(identity.name)
         self.size = len(names)
         self._seals = {rank: Seal(identity, names[rank], run) for rank in neighbours}
-        self._boxes: dict[tuple[int, bytes], queue.SimpleQueue[bytes | None]] = {
-            (rank, kind): queue.SimpleQueue() for rank in neighbours for kind in USES
+        self._boxes: dict[int, queue.SimpleQueue[bytes | None]] = {
+            rank: queue.SimpleQueue() for rank in neighbours
         }
         self._parts = dict.fromkeys(neighbours, b"")
         self._ready = {rank: threading.Event() for rank in neighbours}
@@ -134,13 +134,18 @@ class NatsCarrier(Carrier):
         self._put(target, kind + data)
 
     def take(self, source: int, kind: bytes) -> bytes:
-        box = self._boxes[source, kind]
+        box = self._boxes[source]
         data = None
         if not (self._failure and box.empty()):  # what came before the failure is still taken
             data = box.get()
         if data is None:
             raise self._failure or SiteLostError(f"site {self._names[source]} has ended its run")
-        return data
+        if data[:1] != kind:
+            raise SiteError(
+                f"site {self._names[source]} is at another step of the method than this one: its "
+                "processor, NumPy or decentorth rounds differently"
+            )
+        return data[1:]
 
     def limit(self, seconds: float) -> None:
         """Set the seconds after which a silent neighbour is lost, at least those of two beats."""
@@ -148,6 +153,17 @@ class NatsCarrier(Carrier):
 
     def describe(self) -> Mapping[str, Any]:
         return {"kind": "NATS, encrypted for the neighbour"}
+
+    def signed(self, data: bytes) -> bytes:
+        return self.identity.signed(data.hex())
+
+    def opened(self, signed: bytes, rank: int) -> bytes:
+        name = self._names[rank]
+        text, _ = self.identity.opened(signed, name)
+        try:
+            return bytes.fromhex(text)
+        except (ValueError, TypeError):
+            raise SiteError(f"what site {name} has signed is damaged") from None
 
     def leave(self, error: BaseException | None = None) -> None:
         """Send the rest and leave; after an error the neighbours' runs end too, with its words if
@@ -169,6 +185,8 @@ class NatsCarrier(Carrier):
             self._await(self._closed(), _CONNECTING_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CONNECTING_SECONDS)
+        if not self._thread.is_alive():
+            self._loop.close()
 
     def _await(self, work: Coroutine[Any, Any, None], seconds: float) -> None:
         """Do work in the loop's thread."""
@@ -302,12 +320,11 @@ class NatsCarrier(Carrier):
                 self._fail(SiteLostError(words if words.isprintable() else f"site {name} ended"))
             case b"n":
                 self._ended.add(rank)
-                for use in USES:
-                    self._boxes[rank, use].put(None)
+                self._boxes[rank].put(None)
             case b"+":
                 self._parts[rank] += rest
             case _:
-                self._boxes[rank, kind].put(self._parts[rank] + rest)
+                self._boxes[rank].put(kind + self._parts[rank] + rest)
                 self._parts[rank] = b""
 
     async def _beat(self) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, InvalidTag
@@ -20,15 +21,13 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from .communicator import SiteError as SiteError
+
 _SIGNATURE = ec.ECDSA(hashes.SHA256())
 _NONCE = 12
 """The bytes of the number of a message."""
 _PURPOSE = b"decentorth sites 1"
 """The first words of what is signed, so that a signature serves nothing else."""
-
-
-class SiteError(RuntimeError):
-    """A run of sites cannot start or continue; its message is one line without data."""
 
 
 class SiteLostError(SiteError):
@@ -116,13 +115,13 @@ class SiteIdentity:
         last = certificate.not_valid_after_utc
         if now < first:
             raise SiteError(
-                f"{self._whose(name)} begins on {first:%Y-%m-%d}, and the clock here says "
-                f"{now:%Y-%m-%d}: set the clock"
+                f"{self._whose(name)} begins on {first:%Y-%m-%d %H:%M} UTC, and the clock here says "
+                f"{now:%Y-%m-%d %H:%M}: set the clock"
             )
         if now > last:
             raise SiteError(
-                f"{self._whose(name)} ended on {last:%Y-%m-%d} (today is {now:%Y-%m-%d}): ask for "
-                "new folders, by decentorth sites make"
+                f"{self._whose(name)} ended on {last:%Y-%m-%d %H:%M} UTC (it is "
+                f"{now:%Y-%m-%d %H:%M}): ask for new folders, by decentorth sites make"
             )
 
     def sign(self, data: bytes) -> bytes:
@@ -151,7 +150,7 @@ class SiteIdentity:
         signature = self.sign(_PURPOSE + b" facts " + text.encode())
         return json.dumps([text, self.pem.decode(), signature.hex()]).encode()
 
-    def opened(self, data: bytes, name: str) -> tuple[dict[str, object], x509.Certificate]:
+    def opened(self, data: bytes, name: str) -> tuple[Any, x509.Certificate]:
         """The facts that site ``name`` has signed, and its certificate."""
         try:
             text, pem, signature = json.loads(data)
@@ -161,8 +160,7 @@ class SiteIdentity:
         except (ValueError, TypeError, AttributeError):
             raise SiteError(f"what site {name} has signed is damaged") from None
         certificate = self.verify(certificate_bytes, name, signed, signature_bytes)
-        facts: dict[str, object] = json.loads(text)
-        return facts, certificate
+        return json.loads(text), certificate
 
 
 class Seal:

@@ -143,6 +143,11 @@ class Channel:
         return total
 
     @property
+    def working(self) -> float:
+        """The expected share of the edges on which both messages of a round arrive."""
+        return math.prod([one.working for one in self.faults])
+
+    @property
     def lateness(self) -> int:
         """The largest delay of a message, in iterations."""
         return sum([delay.rounds for _, delay in self.all(Delay)])

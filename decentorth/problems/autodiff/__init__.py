@@ -4,7 +4,7 @@ autograd, and PyTorch modules.
 The libraries are imported when a problem is made, not with this package.
 """
 
-from .functions import DifferentiatedProblem as DifferentiatedProblem
-from .functions import from_function as from_function
 from .modules import ModuleProblem as ModuleProblem
 from .modules import from_module as from_module
+from .objective import DifferentiatedProblem as DifferentiatedProblem
+from .objective import from_function as from_function

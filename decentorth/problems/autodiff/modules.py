@@ -11,8 +11,8 @@ import numpy as np
 
 from ...protocols import Array
 from ...sets import Euclidean, Flat, Stiefel
-from .functions import AgentData, DifferentiatedProblem, arranged
 from .libraries import candidates
+from .objective import AgentData, DifferentiatedProblem, arranged
 
 Loss = Callable[[Any, Any], Any]
 """The loss of a module's output and targets."""

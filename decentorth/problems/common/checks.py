@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.words import suggestion
+from topologies.line.words import suggestion
 
 from ...protocols import Array, Collective
 from .here import HERE
@@ -294,13 +294,14 @@ def sparse_samples(view: Sequence[Any], first_agent: int = 0) -> list[Any]:
     return [_sparse(f"data of agent {k}", a) if is_sparse(a) else a for k, a in named]
 
 
-def agent_weights(weights: Array | None, n_local: int) -> Array:
+def agent_weights(weights: Sequence[float] | Array | None, n_local: int) -> Array:
     """Return the weights of the local agents, ``(n_local,)``, all 1 for None.
 
     Raises ValueError for another shape.
     """
     if weights is None:
         return np.ones(n_local)
+    weights = np.asarray(weights, dtype=np.float64)
     if weights.shape != (n_local,):
         raise ValueError(
             f"weights must have shape ({n_local},), one for each agent, got {weights.shape}"

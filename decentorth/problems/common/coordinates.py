@@ -99,3 +99,65 @@ class Coordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         options = {"dtype": np.float64, "ensure_all_finite": finite}
         found: Array = validate_data(self, X, reset=False, **options)
         return found
+
+
+class PairedCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # no types
+    """Coordinates of the rows of two views, each along its own directions: the estimator of a run
+    of CCA (`FinishedRun.estimator`).
+
+    Parameters
+    ----------
+    first, second
+        The estimators of the two views.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.estimators import Coordinates, PairedCoordinates
+    >>> both = PairedCoordinates(Coordinates(np.eye(2)), Coordinates(np.array([[2.0]])))
+    >>> both.transform([[5.0, 6.0]], [7.0])
+    (array([[5., 6.]]), array([[14.]]))
+    """
+
+    def __init__(self, first: Coordinates, second: Coordinates) -> None:
+        self.first = first
+        self.second = second
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.first.fill
+        tags.requires_fit = False
+        return tags
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of columns of the first view."""
+        return self.first.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:
+        """The names of the columns of the first view; AttributeError where they have none."""
+        return self.first.feature_names_in_
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.first._n_features_out
+
+    def fit(self, X: object, y: object = None) -> Self:
+        """Check the rows X, and y of the second view if there are any."""
+        self.transform(X, y)
+        return self
+
+    def transform(self, X: object, y: object = None) -> Array | tuple[Array, Array]:
+        """``(m, r)``: the coordinates of the rows X of the first view, and a pair with those of the
+        rows y of the second view if these are given."""
+        scores = self.first.transform(X)
+        if y is None:
+            return scores
+        rows: Any = y
+        if np.ndim(rows) == 1:
+            rows = np.asarray(rows)[:, None]
+        return scores, self.second.transform(rows)

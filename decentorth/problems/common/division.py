@@ -12,14 +12,15 @@ import numpy as np
 
 from ...protocols import Array, Collective, Index
 from ...settings import Count, Form, Positive, Settings
-from ..base import AgentProblem, Deferred, Outline, View
+from ..base import AgentProblem, View
+from ..deferred import Deferred, Outline
 from .checks import sparse_samples
-from .pooled import ASIS, HERE, Missing, Units, Wanted, in_units
-from .pooled import rows as number_of_rows
+from .pooled_rows import ASIS, HERE, Missing, Units, Wanted, in_units
+from .pooled_rows import rows as number_of_rows
 
 if TYPE_CHECKING:
     from ...data import Columns
-    from ...data.arrays import Extent
+    from ...data.array_files import Extent
     from ...data.sites import Sites
 
 SampleFile = Annotated[
@@ -64,9 +65,14 @@ class Sourced(Settings):
     """The settings of data of files."""
 
     @property
+    def source(self) -> Any:
+        """The file of the data, or what they are generated from."""
+        return vars(self)[self._source_field]
+
+    @property
     def from_file(self) -> bool:
         """True unless the data are generated."""
-        return vars(self)[self._source_field] not in self._generators
+        return self.source not in self._generators
 
     def idle(self) -> dict[str, str]:
         """The settings that have no effect, and why."""
@@ -78,7 +84,7 @@ class Sourced(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Divided(Sourced):
+class DividedSettings(Sourced):
     """Settings of samples that are divided over the agents.
 
     Parameters
@@ -143,38 +149,10 @@ class Divided(Sourced):
         fill = self.missing == "mean"
         return self.columns, self.label_column, self.drop_missing, self.exclude, fill
 
-    def _source(self, n_agents: int, seed: int) -> SampleSource:
-        """The samples of all agents; the seed divides those of files over the agents, or generates
-        them."""
-        if self.from_file:
-            return Division([vars(self)[self._source_field]], self, n_agents, seed)
-        return self._drawn(n_agents, seed)
-
-    def _features_of_sites(self, n_agents: int, seed: int) -> Division | None:
-        """The files of the sites, where each has features of the same samples; else None."""
-        source = Division([vars(self)[self._source_field]], self, n_agents, seed)
-        if not self.from_file or not source.files:
-            return None
-        if self.drop_missing:
-            raise ValueError(
-                "drop_missing leaves out rows that other sites have: leave it out, or give "
-                "missing='mean'"
-            )
-        return source
-
-    def _drawn(self, n_agents: int, seed: int) -> SampleSource:
-        """Generated samples, for settings that generate samples of the form of a file's."""
-        # the others read files alone, or generate their problem in ways of their own
-        raise NotImplementedError
-
     @property
     def wanted(self) -> Wanted:
         """The units requested for the samples of the problem."""
         return Wanted(scale=self.scale is True, missing=self.missing)
-
-    def no_units(self, *widths: int) -> tuple[Units, ...]:
-        """The units of random samples with views of these widths, if units are requested."""
-        return tuple(map(Units.none, widths)) if self.wanted.any else ()
 
     def idle(self) -> dict[str, str]:
         found = {}
@@ -189,7 +167,7 @@ class Divided(Sourced):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Centred(Divided):
+class Centred(DividedSettings):
     """Settings of samples that may be centred."""
 
     center: Centering = True
@@ -203,6 +181,8 @@ _ROW_NUMBERS = 16.0
 """The bytes of the numbers of all rows, for each row, while they are divided over the agents."""
 Build = Callable[[slice, Collective], AgentProblem[Any]]
 """The problem of a rank's agents; called by all ranks."""
+Draw = Callable[[int, int], "SampleSource"]
+"""Generated samples, for a number of agents and a seed."""
 
 
 class SampleSource(ABC):
@@ -219,8 +199,8 @@ class SampleSource(ABC):
     """The names of the sites, where each agent has files of its own."""
     units: tuple[Units, ...] = ()
     """The common units of each view, once samples are read that are to be in these."""
-    column_names: Sequence[str] = ()
-    """The names of the columns of the first view, once samples are read."""
+    column_names: Sequence[Sequence[str]] = ()
+    """The names of the columns of each view, once samples are read."""
     copies: float = 1.0
     """How many times samples are held while they are read."""
     beside: float = 0.0
@@ -245,7 +225,7 @@ class SampleSource(ABC):
             views = [(sparse_samples(view, agents.start), names) for view, names in views]
         scaled = [in_units(view, collective, self.wanted, names) for view, names in views]
         self.units = tuple(one for _, found in scaled for one in found)
-        self.column_names = views[0][1]
+        self.column_names = [names for _, names in views]
         return [view for view, _ in scaled]
 
     def deferred(self, build: Build, outline: Callable[[], Outline]) -> Deferred:
@@ -257,11 +237,15 @@ class SampleSource(ABC):
 
         def sizes() -> Outline:
             size = outline()
-            views = size.views or (self.width,)
-            copies = max(size.copies, self.copies)
-            size = size._replace(counts=self.counts, width=size.width or self.width, views=views)
-            size = size._replace(copies=copies, beside=self.beside, wanted=self.wanted)
-            return size._replace(stored=self.stored)
+            return size._replace(
+                counts=self.counts,
+                width=size.width or self.width,
+                views=size.views or (self.width,),
+                copies=max(size.copies, self.copies),
+                beside=self.beside,
+                wanted=self.wanted,
+                stored=self.stored,
+            )
 
         private = bool(self.sites)
         return Deferred(self.n_agents, built, sizes, self.open, sites=self.sites, private=private)
@@ -285,7 +269,7 @@ class Division(SampleSource):
     """
 
     data: Sequence[str]
-    settings: Divided
+    settings: DividedSettings
     n_agents: int
     seed: int
 
@@ -478,57 +462,69 @@ class Part(NamedTuple):
     """The samples of one rank's agents, or random samples in their place."""
 
     rows: list[Array]
-    agents: slice
-    source: SampleSource
-    seed: int
-    total: int = 0
-    """The number of samples of all agents; the counts of a source may be estimates. 0 for random
-    samples."""
-
-    @property
-    def place(self) -> DataPlace:
-        """The arguments ``n_agents`` and ``first_agent`` of a problem of these agents."""
-        return {"n_agents": self.source.n_agents, "first_agent": self.agents.start}
+    place: DataPlace
+    total: int
+    """The number of samples of all agents; the counts of a source may be estimates."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class OneView(Divided, ABC):
-    """Settings of a problem of the samples of each agent, in one view, that is made without asking
-    other ranks."""
+def samples_of(
+    settings: DividedSettings, n_agents: int, seed: int, draw: Draw | None = None
+) -> SampleSource:
+    """The samples of all agents: those of a file, which the seed divides over the agents, or those
+    that ``draw`` generates."""
+    if settings.from_file or draw is None:
+        return Division([settings.source], settings, n_agents, seed)
+    return draw(n_agents, seed)
 
-    def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem; the seed divides the samples, or generates them."""
-        source = self._source(n_agents, seed)
 
-        def build(agents: slice, collective: Collective) -> AgentProblem[Any]:
-            (rows,) = source.read(agents, collective)
-            rows = self._prepared(rows, collective)
-            total = number_of_rows(rows, collective, source.units)
-            with collective.together():
-                return self._made(Part(rows, agents, source, seed, total))
+def files_of_features(settings: DividedSettings, n_agents: int) -> Division | None:
+    """The files of the sites, where each has features of the same samples; else None."""
+    source = Division([settings.source], settings, n_agents, 0)
+    if not settings.from_file or not source.files:
+        return None
+    if settings.drop_missing:
+        raise ValueError(
+            "drop_missing leaves out rows that other sites have: leave it out, or give "
+            "missing='mean'"
+        )
+    return source
 
-        def stand_in(rows: list[Array], agents: slice, collective: Collective) -> AgentProblem[Any]:
-            if not source.wanted.any:
-                number_of_rows(rows, collective)  # counted as for the true samples
-            return self._stand_in(Part(rows, agents, source, seed))
 
-        return source.deferred(build, lambda: self._sizes(source.width)._replace(made=stand_in))
+def of_one_view(
+    source: SampleSource,
+    make: Callable[[Part], AgentProblem[Any]],
+    outline: Callable[[int], Outline],
+    prepare: Callable[[list[Array], Collective], list[Array]],
+) -> Deferred:
+    """A problem of the samples of each agent, in one view, that is made without asking other ranks.
 
-    def _prepared(self, rows: list[Array], collective: Collective) -> list[Array]:
-        """The samples as the problem has them; may use the collective."""
-        return rows
+    Parameters
+    ----------
+    make
+        The problem of the samples of some agents.
+    outline
+        The sizes, for samples of d numbers, beside those of the samples themselves.
+    prepare
+        The samples as the problem has them; may use the collective.
+    """
 
-    @abstractmethod
-    def _made(self, part: Part) -> AgentProblem[Any]:
-        """The problem of the agents' samples."""
+    def part(rows: list[Array], agents: slice, total: int) -> Part:
+        return Part(rows, DataPlace(n_agents=source.n_agents, first_agent=agents.start), total)
 
-    def _stand_in(self, part: Part) -> AgentProblem[Any]:
-        """The problem of random samples, with an answer of the size of the true one."""
-        return self._made(part)
+    def build(agents: slice, collective: Collective) -> AgentProblem[Any]:
+        (rows,) = source.read(agents, collective)
+        rows = prepare(rows, collective)
+        total = number_of_rows(rows, collective, source.units)
+        with collective.together():
+            return make(part(rows, agents, total))
 
-    @abstractmethod
-    def _sizes(self, d: int) -> Outline:
-        """The sizes, for samples of d numbers, beside those of the samples themselves."""
+    def made(rows: list[Array], agents: slice, collective: Collective) -> AgentProblem[Any]:
+        total = source.n_agents * len(rows[0])
+        if not source.wanted.any:
+            total = number_of_rows(rows, collective)  # counted as for the true samples
+        return make(part(rows, agents, total))
+
+    return source.deferred(build, lambda: outline(source.width)._replace(made=made))
 
 
 def even_counts(total: int, n_agents: int) -> list[int]:

@@ -20,8 +20,11 @@ Term = Literal["l1", "rows", "negative"]
 
 
 class WithTerm(AgentProblem[Stiefel]):
-    """A smooth problem on St(d, r) plus mu h(x), the same for all agents, as `drproxgt` and
-    `prextra` take it.
+    """A smooth problem plus a convex term that is the same for all agents.
+
+        f_i(x) = g_i(x) + mu h(x) over x^T x = I
+
+    `drproxgt` and `prextra` take it.
 
     Parameters
     ----------

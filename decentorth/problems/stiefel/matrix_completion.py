@@ -12,7 +12,10 @@ an experiment of Deng & Hu, "Decentralized projected Riemannian gradient method 
 optimization on compact submanifolds", 2023, and of its successors.
 
 No constant bounds the curvature of f_i for all x (the least squares may come close to singular), so
-the problem gives no Lipschitz constant: automatic steps estimate it at the start.
+the problem gives no Lipschitz constant: automatic steps estimate it at the start. Without ridge
+there are infima that no x attains. Let the range of x tend to one with a unit vector e_k. Columns
+without entry k then see only the direction from which it comes, and their v grows without bound.
+Some descents end there, with large gradients. With any ridge the objective is smooth.
 """
 
 from __future__ import annotations
@@ -27,11 +30,13 @@ from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective, Index
 from ...sets import Stiefel
 from ...settings import Count, NotNegative, Positive, Probability, check
-from ..base import AgentProblem, Deferred, Loadable, Outline, Selection, on_each_rank, stream
+from ..base import AgentProblem, Selection, stream
 from ..common.checks import matrices
 from ..common.division import DataPlace, Shuffling, Sourced, even_counts
-from ..common.once import Once
+from ..common.once import ComputedOnce
 from ..common.rows import Runs
+from ..deferred import Deferred, Outline, on_each_rank
+from ..loadable import Loadable
 from .pca import subspace_distance
 
 _HELD_OUT = 1
@@ -70,7 +75,11 @@ def least_squares(mask: Array, a: Array, x: Array, ridge: float) -> Array:
 
 
 class MatrixCompletion(AgentProblem[Stiefel], Loadable):
-    """f_i(x) = 1/2 sum_j min_v (||P_Omega_j (x v - a_j)||^2 + ridge ||v||^2) over St(d, rank).
+    """Completion of a matrix of low rank, whose columns the agents share out.
+
+        f_i(x) = 1/2 sum_j min_v (||P_j (x v - a_j)||^2 + ridge ||v||^2) over x^T x = I
+
+    The sum is over the agent's columns a_j. P_j keeps the observed entries of a_j.
 
     Parameters
     ----------
@@ -81,7 +90,7 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
         The rank r.
     ridge
         Weight of ||v||^2, not negative. Without it each column needs at least ``rank`` observed
-        entries.
+        entries, and a descent may end where least squares become singular.
     held_out
         Known entries, of the shapes of A with NaN otherwise, that judge the completion. Their root
         mean squared error is then ``held_out_rmse`` in the history.
@@ -270,7 +279,7 @@ class MatrixCompletionSettings(Sourced):
         (generated data).
     ridge
         Weight of the squared coefficients; a positive one admits columns with fewer than rank
-        observed entries.
+        observed entries, and keeps descents from singular least squares.
     held_out
         Share of the observed entries of each column that is kept out of the objective; their root
         mean squared error becomes the column held_out_rmse of the history.
@@ -329,7 +338,7 @@ class MatrixCompletionSettings(Sourced):
                 n_agents, build, lambda: self._outline(counts, self.dimension, seed, known)
             )
 
-        @Once
+        @ComputedOnce
         def opened() -> MatrixFile:
             return MatrixFile(str(self.data), Columns(self.triplet_columns), self.triplets)
 

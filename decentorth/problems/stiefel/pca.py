@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 import numpy as np
 import scipy.linalg
@@ -21,16 +21,15 @@ import scipy.linalg
 from ...protocols import Array, Collective
 from ...sets import Stiefel
 from ...settings import Count, NotNegative, Positive, Share
-from ..base import Deferred, Loadable, Outline, stream
+from ..base import stream
 from ..common import division
 from ..common.checks import SparseOrArrays, samples
-from ..common.division import Centred, OneView, Part
-from ..common.pooled import HERE, Units, root, symmetric_total, with_spectrum
-from ..common.pooled import rows as number_of_rows
-from ..common.sparse_rows import SparseRows
+from ..common.division import Centred, Part, of_one_view, samples_of
+from ..common.pooled_rows import Units, root, symmetric_total, with_spectrum
+from ..common.pooled_rows import rows as number_of_rows
 from ..common.squares import SquaresProblem, gram_numbers
-from ..features.own_files import among, features_of
-from ..features.split import Among, SplitPCA, by_features, random_features, split_features
+from ..deferred import Deferred, Outline
+from ..loadable import Loadable
 
 log = logging.getLogger(__name__)
 _SMALL = 1e-6
@@ -60,8 +59,11 @@ def subspace_distance(x: Array, basis: Array) -> float:
 
 
 class PCA(SquaresProblem[Stiefel], Loadable):
-    """f_i(x) = -1/2 (n / m) tr(x^T A_i^T A_i x) over St(d, rank), m being the number of samples of
-    all n agents.
+    """Principal components of the samples of all agents.
+
+        f_i(x) = -n/(2m) tr(x^T A_i^T A_i x) over x^T x = I
+
+    The n agents have m samples in all.
 
     Parameters
     ----------
@@ -99,7 +101,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     """
 
     _keeps_sparse = True
-    columns = ()
+    columns = ((),)
 
     def __init__(
         self,
@@ -185,7 +187,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PCASettings(OneView, Centred):
+class PCASettings(Centred):
     """Principal components of real data, its samples divided over the agents, or of generated data.
 
     Parameters
@@ -239,62 +241,34 @@ class PCASettings(OneView, Centred):
     _generators, _for_generated = ("synthetic",), ("dimension", "samples", "gap", "heterogeneity")
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
+        """The problem; the seed divides the samples, or generates them."""
         total = n_agents * self.samples
         if self.data == "synthetic" and total < self.dimension:
             raise ValueError(
                 f"{n_agents} agents with {self.samples} samples each have {total} in all, fewer "
                 f"than dimension {self.dimension}: give more agents or samples"
             )
-        return super().problem(n_agents, seed)
 
-    def _made(self, part: Part) -> PCA:
-        weights = self.weighting
-        return PCA(part.rows, self.rank, weights=weights, n_samples=part.total, **part.place)
+        def make(part: Part) -> PCA:
+            weights = self.weighting
+            return PCA(part.rows, self.rank, weights=weights, n_samples=part.total, **part.place)
 
-    def _stand_in(self, part: Part) -> PCA:
-        return PCA(part.rows, self.rank, weights="agents", **part.place)
+        def outline(d: int) -> Outline:
+            changed = self.data == "synthetic" or self.divide_by != 1.0
+            point = d * self.rank
+            return Outline(copies=1.0 + changed, more=lambda own: gram_numbers(own, d), point=point)
 
-    def _sizes(self, d: int) -> Outline:
-        changed = self.data == "synthetic" or self.divide_by != 1.0
-        copies = 1.0 + changed
-        point = d * self.rank
-        return Outline(copies=copies, more=lambda own: gram_numbers(own, d), point=point)
+        source = samples_of(self, n_agents, seed, self.drawn)
+        return of_one_view(source, make, outline, self.prepared)
 
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features of all samples: those of their own files, or
         consecutive columns of one file, which each rank reads whole."""
-        if (files := self._features_of_sites(n_agents, seed)) is not None:
-            return self._own_features(files)
-        source = self._source(1, seed)
+        from ..split_features import split_pca
 
-        def build() -> SplitPCA:
-            read: list[Any] = self._prepared(source.read(slice(0, 1))[0], HERE)
-            (whole,) = read
-            if isinstance(whole, SparseRows):
-                whole = whole.dense()
-            return SplitPCA(by_features(whole, n_agents), self.rank).with_units(source.units)
+        return split_pca(self, n_agents, seed)
 
-        def made(agents: slice) -> SplitPCA:
-            among = Among.evenly(agents, n_agents, source.width)
-            features = random_features(source.counts[0], among, agents)
-            problem = SplitPCA(features, self.rank, among=among)
-            return problem.with_units(self.no_units(source.width))
-
-        return split_features(n_agents, build, source.numbers, made, self.partition)
-
-    def _own_features(self, files: division.Division) -> Deferred:
-        """The problem of sites with features in files of their own."""
-
-        def build(agents: slice, collective: Collective) -> SplitPCA:
-            found = features_of(files, agents, collective, self.key)
-            place = among(agents, [(len(a[0]),) for a in found.samples], collective)
-            with collective.together():
-                rows = self._prepared(found.in_units(self.wanted), HERE)
-                return SplitPCA(rows, self.rank, among=place)
-
-        return Deferred(files.n_agents, build, sites=files.sites, private=True)
-
-    def _drawn(self, n_agents: int, seed: int) -> division.Generated:
+    def drawn(self, n_agents: int, seed: int) -> division.Generated:
         """Gaussian samples of each agent from its own stream, stretched along its own axes."""
         d = self.dimension
 
@@ -308,7 +282,8 @@ class PCASettings(OneView, Centred):
 
         return division.Generated([self.samples] * n_agents, d, draw, self.wanted)
 
-    def _prepared(self, rows: list[Array], collective: Collective) -> list[Array]:
+    def prepared(self, rows: list[Array], collective: Collective) -> list[Array]:
+        """The samples with the spectrum of synthetic ones, all divided by one number."""
         if self.data == "synthetic":
             rows = with_spectrum(rows, self.gap, None, collective)
         if self.divide_by != 1.0:

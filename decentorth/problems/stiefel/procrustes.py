@@ -14,16 +14,20 @@ import numpy as np
 from ...protocols import Array, Collective
 from ...sets import Stiefel
 from ...settings import Count, Positive, Share
-from ..base import Deferred, Loadable, Outline, on_each_rank, stream
+from ..base import stream
 from ..common.checks import AgentArrays, SparseOrArrays, matrices, samples
 from ..common.division import Shuffling, Sourced, even_counts
-from ..common.once import Once
-from ..common.pooled import with_spectrum
+from ..common.once import ComputedOnce
+from ..common.pooled_rows import with_spectrum
 from ..common.squares import SquaresProblem, gram_numbers
+from ..deferred import Deferred, Outline, on_each_rank
+from ..loadable import Loadable
 
 
 class Procrustes(SquaresProblem[Stiefel], Loadable):
-    """f_i(x) = ||A_i x - B_i^T||_F^2 over St(d, r).
+    """Orthogonal Procrustes: a matrix with orthonormal columns that takes rows to targets.
+
+        f_i(x) = ||A_i x - B_i^T||_F^2 over x^T x = I
 
     Parameters
     ----------
@@ -166,7 +170,7 @@ class ProcrustesSettings(Sourced):
     def _from_files(self, n_agents: int, seed: int) -> Deferred:
         from ...data import Columns, partition, resolve
 
-        @Once
+        @ComputedOnce
         def files() -> tuple[Any, Any]:
             data = resolve(str(self.data), Columns(keep_sparse=True))
             targets = resolve(str(self.targets))

@@ -1,7 +1,7 @@
 """Checkpoints: files with the state of a run, written during it, and read to continue it on any
 number of ranks."""
 
-from .files import AGENTS, FOLDER, CheckpointError, clear, kept, limited, on_all
+from .checkpoint_files import AGENTS, FOLDER, CheckpointError, clear, kept, limited, on_all
 from .identity import Identity, identity, printed
 from .resuming import Losses, Resumed, newest_notes, resume
 from .signals import ENDINGS, PendingSignals

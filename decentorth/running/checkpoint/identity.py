@@ -14,7 +14,7 @@ import numpy as np
 
 from ...numerics.ordered_sums import norms
 from ...protocols import Array, Declared, Problem
-from . import files
+from . import checkpoint_files
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Identity:
     """The facts and arrays that must be the same for a run to continue as if it had never
     stopped."""
 
-    facts: Mapping[str, files.Json]
+    facts: Mapping[str, checkpoint_files.Json]
     """The facts of the problem, the algorithm, the seed and W, by group and name, as JSON can hold
     them."""
     start: Array

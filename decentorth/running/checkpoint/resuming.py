@@ -17,9 +17,9 @@ import numpy as np
 from ..._version import __version__
 from ...protocols import Array, Collective, Row
 from ..history import COUNTS, History
-from . import files
+from . import checkpoint_files
 from .identity import Identity
-from .states import Arrays, put_together, taken_apart
+from .state_arrays import Arrays, put_together, taken_apart
 
 TOLERANCE = 1e-9
 """The largest relative difference, on the same data, that another processor's rounding explains."""
@@ -58,8 +58,8 @@ class Resumed(NamedTuple):
     in_flight: Mapping[str, Array]
     history: History
     seconds: Mapping[str, float]
-    notes: files.Json
-    agreement: files.Json = MappingProxyType({})
+    notes: checkpoint_files.Json
+    agreement: checkpoint_files.Json = MappingProxyType({})
     losses: Losses = ()
     run: Any = None
     """The run that continues, of the agents that are left."""
@@ -80,7 +80,9 @@ def resume(given: str | os.PathLike[str], start: Start, collective: Collective) 
     files.CheckpointError
         There is no checkpoint, all are damaged, or it belongs to another run; raised on every rank.
     """
-    listed = files.on_all(collective, lambda: collective.root and files.found(given))
+    listed = checkpoint_files.on_all(
+        collective, lambda: collective.root and checkpoint_files.found(given)
+    )
     listing = collective.ours(json.dumps(listed, default=str).encode())[0]
     paths = in_common([Path(path) for path in json.loads(listing)], collective)
     damage: list[str] = []
@@ -88,12 +90,12 @@ def resume(given: str | os.PathLike[str], start: Start, collective: Collective) 
         if damage:
             _warn(collective, f"{damage[-1]}; {path} is tried")
         try:
-            return _restored(files.read_manifest(path, collective), start, collective)
-        except files.DamagedError as error:
+            return _restored(checkpoint_files.read_manifest(path, collective), start, collective)
+        except checkpoint_files.DamagedError as error:
             damage.append(f"{path} cannot be read: {error}")
-    others = [str(path) for path in files.kept(paths[0].parent) if path not in paths]
+    others = [str(path) for path in checkpoint_files.kept(paths[0].parent) if path not in paths]
     also = [f"there is also {', '.join(others)}"] * bool(others)
-    raise files.CheckpointError(f"cannot resume: {'; '.join(damage + also)}")
+    raise checkpoint_files.CheckpointError(f"cannot resume: {'; '.join(damage + also)}")
 
 
 def in_common(paths: Sequence[Path], collective: Collective) -> list[Path]:
@@ -102,36 +104,41 @@ def in_common(paths: Sequence[Path], collective: Collective) -> list[Path]:
     every = [{*json.loads(one)} for one in collective.everyone(json.dumps(names).encode())]
     shared = set.intersection(*every)
     if not shared:
-        raise files.CheckpointError("cannot resume: the sites have no checkpoint in common")
+        raise checkpoint_files.CheckpointError(
+            "cannot resume: the sites have no checkpoint in common"
+        )
     return [path for path in paths if path.name in shared]
 
 
-def newest_notes(given: str | os.PathLike[str]) -> tuple[files.Json, int]:
+def newest_notes(given: str | os.PathLike[str]) -> tuple[checkpoint_files.Json, int]:
     """The notes of the newest checkpoint whose files have the right sizes, and the number of agents
     at the start of the run.
 
     The number counts lost agents too. A ValueError if there is no such checkpoint.
     """
     damage = []
-    for path in files.found(given):
+    for path in checkpoint_files.found(given):
         try:
-            manifest = files.parsed(
-                path, files.limited(path / files.MANIFEST, files.MANIFEST_BYTES)
+            manifest = checkpoint_files.parsed(
+                path,
+                checkpoint_files.limited(
+                    path / checkpoint_files.MANIFEST, checkpoint_files.MANIFEST_BYTES
+                ),
             )
             saved = _facts(manifest)
             lost = sum(len(agents) for _, _, agents in saved.losses)
-            with files.usable():
+            with checkpoint_files.usable():
                 return saved.notes, int(manifest.facts["run"]["problem"]["agents"]) + lost
         except (OSError, ValueError) as error:
-            damage.append(f"{path} cannot be read: {files.words(error)}")
+            damage.append(f"{path} cannot be read: {checkpoint_files.words(error)}")
     raise ValueError(f"cannot resume: {'; '.join(damage)}")
 
 
-def _restored(manifest: files.Manifest, start: Start, collective: Collective) -> Resumed:
+def _restored(manifest: checkpoint_files.Manifest, start: Start, collective: Collective) -> Resumed:
     """The run of a checkpoint, after it is compared with the one that ``start`` returns."""
-    on_all = partial(files.on_all, collective)
+    on_all = partial(checkpoint_files.on_all, collective)
     unusable = partial(_unusable, manifest.path)
-    saved = on_all(lambda: _facts(manifest), files.DamagedError)
+    saved = on_all(lambda: _facts(manifest), checkpoint_files.DamagedError)
     try:
         run = start(saved.losses)
         network = run.parts.network
@@ -141,19 +148,20 @@ def _restored(manifest: files.Manifest, start: Start, collective: Collective) ->
         raise unusable(error) from error
     _refuse(collective, manifest.path, _other_run(manifest, run, like))
     agents: slice = network.agents
-    read = on_all(lambda: _read(manifest, agents), files.DamagedError)
+    read = on_all(lambda: _read(manifest, agents), checkpoint_files.DamagedError)
     _refuse(collective, manifest.path, _other_data(read, identity, agents.start))
     _warn_of_bits(manifest, read, identity, collective)
-    history = on_all(lambda: _history(manifest, read), files.DamagedError)
+    history = on_all(lambda: _history(manifest, read), checkpoint_files.DamagedError)
     sent = [name for name in read if name.startswith(_NETWORK)]
     in_flight = {name.removeprefix(_NETWORK): read[name] for name in sent}
     on_all(lambda: network.restore(*saved.counts, in_flight), unusable)
     state = on_all(lambda: put_together(like, "state", read, manifest.facts["numbers"]), unusable)
+    on_all(lambda: _check_iteration(manifest, state), checkpoint_files.DamagedError)
     return saved._replace(state=state, in_flight=in_flight, history=history, run=run)
 
 
-def _unusable(path: Path, words: object) -> files.CheckpointError:
-    return files.CheckpointError(f"cannot resume {path}: {words}")
+def _unusable(path: Path, words: object) -> checkpoint_files.CheckpointError:
+    return checkpoint_files.CheckpointError(f"cannot resume {path}: {words}")
 
 
 def _refuse(collective: Collective, path: Path, difference: str | None) -> None:
@@ -163,13 +171,13 @@ def _refuse(collective: Collective, path: Path, difference: str | None) -> None:
         if difference:
             raise ValueError(f"{path} belongs to another run: {difference}")
 
-    files.on_all(collective, check)
+    checkpoint_files.on_all(collective, check)
 
 
-def _facts(manifest: files.Manifest) -> Resumed:
+def _facts(manifest: checkpoint_files.Manifest) -> Resumed:
     """The facts of a run in a manifest, without its arrays; a ValueError if one is invalid, or if a
     file has another size."""
-    with files.usable():
+    with checkpoint_files.usable():
         facts = manifest.facts
         numbers = dict(manifest.facts["numbers"])
         facts["run"] = {name: dict(group) for name, group in facts["run"].items()}
@@ -187,18 +195,24 @@ def _facts(manifest: files.Manifest) -> Resumed:
             _agreement(facts["agreement"]),
             tuple((int(k), (*map(int, ranks),), (*map(int, agents),)) for k, ranks, agents in lost),
         )
-        whole = {name: value for name, value in numbers.items() if type(value) is int}
-        tally = dict(zip(("rounds", "messages", "bytes"), saved.counts, strict=True))
-        for name, count in ({"state.k": None} | whole | tally).items():
-            if not files.counted(count):
+        counts = {
+            "iteration": facts["iteration"],
+            **{name: numbers[name] for name in numbers if name.endswith((".k", ".gradients"))},
+            **dict(zip(("rounds", "messages", "bytes"), saved.counts, strict=True)),
+        }
+        for name, count in counts.items():
+            if not checkpoint_files.counted(count):
                 raise ValueError(f"{name} is {_brief(count)}")
+        for name, number in numbers.items():
+            if type(number) is int and not -(2**63) <= number < 2**63:
+                raise ValueError(f"{name} is {_brief(number)}")
         if not all(0.0 <= spent < math.inf for spent in saved.seconds.values()):
             raise ValueError(f"the seconds are {_brief(saved.seconds)}")
-    files.check_sizes(manifest)
+    checkpoint_files.check_sizes(manifest)
     return saved
 
 
-def _agreement(facts: files.Json) -> dict[str, object]:
+def _agreement(facts: checkpoint_files.Json) -> dict[str, object]:
     """The agents' knowledge about stopping, and its cost in attempts and messages; empty if they do
     not decide on it."""
     if not facts:
@@ -211,7 +225,7 @@ def _agreement(facts: files.Json) -> dict[str, object]:
     return found
 
 
-def _other_run(manifest: files.Manifest, run: ResumableRun, like: Any) -> str | None:
+def _other_run(manifest: checkpoint_files.Manifest, run: ResumableRun, like: Any) -> str | None:
     """The first difference between the facts of the run in a checkpoint and of this one, which
     starts with a state ``like``."""
     arrays, numbers = taken_apart(like, "state")
@@ -246,7 +260,7 @@ def _types(numbers: Mapping[str, object]) -> dict[str, str]:
     return {name: type(value).__name__ for name, value in numbers.items()}
 
 
-_Groups = Mapping[str, files.Json]
+_Groups = Mapping[str, checkpoint_files.Json]
 
 
 def _difference(then: _Groups, now: _Groups) -> str | None:
@@ -266,10 +280,13 @@ def _brief(value: object) -> str:
     return text[:_LONGEST] + "..." * (len(text) > _LONGEST)
 
 
-def _read(manifest: files.Manifest, agents: slice) -> Arrays:
+def _read(manifest: checkpoint_files.Manifest, agents: slice) -> Arrays:
     """All arrays: the rows of ``agents``, and the arrays common to all agents."""
     rows = {name: slice(0, manifest.arrays[name].shape[0]) for name in _COMMON}
-    return {name: files.read(manifest, name, rows.get(name, agents)) for name in manifest.arrays}
+    return {
+        name: checkpoint_files.read(manifest, name, rows.get(name, agents))
+        for name in manifest.arrays
+    }
 
 
 def _other_data(read: Arrays, identity: Identity, first: int) -> str | None:
@@ -294,7 +311,7 @@ def _other_data(read: Arrays, identity: Identity, first: int) -> str | None:
 
 
 def _warn_of_bits(
-    manifest: files.Manifest, read: Arrays, identity: Identity, collective: Collective
+    manifest: checkpoint_files.Manifest, read: Arrays, identity: Identity, collective: Collective
 ) -> None:
     """Warn if another processor or version wrote the checkpoint."""
     probes = identity.probes.items()
@@ -302,19 +319,30 @@ def _warn_of_bits(
         np.array_equal(read[f"{_PROBE}{name}"], mine, equal_nan=True) for name, mine in probes
     )
     if not all(collective.everyone(b"same" * same)):
-        words = (
-            "where arithmetic rounds differently: bits will differ from those of an unbroken run"
+        _warn(
+            collective,
+            f"{manifest.path} was written where arithmetic rounds differently: bits will differ "
+            "from those of an unbroken run",
         )
-        _warn(collective, f"{manifest.path} was written {words}")
     if (version := manifest.facts.get("decentorth")) != __version__:
-        words = f"by decentorth {version}, this is {__version__}: bits may differ"
-        _warn(collective, f"{manifest.path} was written {words}")
+        _warn(
+            collective,
+            f"{manifest.path} was written by decentorth {version}, this is {__version__}: bits may "
+            "differ",
+        )
 
 
-def _history(manifest: files.Manifest, read: Arrays) -> History:
+def _check_iteration(manifest: checkpoint_files.Manifest, state: Any) -> None:
+    """Raise ValueError if the state is of another iteration than the checkpoint."""
+    k = manifest.facts["iteration"]
+    if state.k != k:
+        raise ValueError(f"its state is that of iteration {state.k}, not of {k}")
+
+
+def _history(manifest: checkpoint_files.Manifest, read: Arrays) -> History:
     """The history in a checkpoint; a ValueError unless it leads to the checkpoint's iteration."""
     _, counts, values = (read[name] for name in _COMMON)
-    k = manifest.facts["numbers"]["state.k"]
+    k = manifest.facts["iteration"]
     metrics = manifest.facts["metrics"]
     if not len(counts) or (np.diff([-1, *counts[:, 0], k + 1]) < 1).any():
         raise ValueError(f"its history does not lead to iteration {k}")

@@ -16,18 +16,19 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from topologies.words import seconds, whole
+from topologies.line.words import seconds, whole
 
 from ..._version import __version__
+from ...numerics.states import copied
 from ...protocols import Array, Collective, Observed, Stop
 from ...settings import Count, Settings
 from ..history import COUNTS, History
 from ..metrics import first_runaway
-from . import files
+from . import checkpoint_files
 from .identity import Identity
 from .resuming import Resumed
 from .signals import ENDINGS, REQUESTS, PendingSignals
-from .states import Arrays, copied, taken_apart
+from .state_arrays import Arrays, taken_apart
 
 LOOK_SECONDS = 0.25
 """The approximate seconds between two times at which ranks agree on signals and on the time;
@@ -73,7 +74,7 @@ class Checkpoints(Settings):
     folder: str | os.PathLike[str]
     every: int | str | None = None
     keep: Count = 3
-    notes: Callable[[], files.Json] = dict
+    notes: Callable[[], checkpoint_files.Json] = dict
     signals: PendingSignals = field(
         default_factory=PendingSignals, init=False, repr=False, compare=False
     )
@@ -149,7 +150,7 @@ class Snapshot(NamedTuple):
     """The rounds, messages and bytes of the network."""
     in_flight: Mapping[str, Array]
     seconds: Mapping[str, float]
-    agreement: files.Json = MappingProxyType({})
+    agreement: checkpoint_files.Json = MappingProxyType({})
     """The agents' knowledge about stopping, as JSON can hold it."""
 
     def copied(self, into: Snapshot | None = None) -> Snapshot:
@@ -208,9 +209,11 @@ class CheckpointWriter:
             self._last = start
         fresh = resumed is None or (start is not None and self._last is None)
         fresh &= collective.root
-        others = files.on_all(collective, lambda: fresh and files.kept(self._root))
+        others = checkpoint_files.on_all(
+            collective, lambda: fresh and checkpoint_files.kept(self._root)
+        )
         if collective.decide(bool(others)):
-            raise files.CheckpointError(
+            raise checkpoint_files.CheckpointError(
                 f"{self._root} has the checkpoints of another run: resume from it, choose "
                 "another folder, or remove them"
             )
@@ -222,7 +225,7 @@ class CheckpointWriter:
     def beside(self, agents: Any, k: int) -> None:
         """Write a checkpoint at the first iteration ``k``, and let agents that do not wait write
         their own in it."""
-        folder = self._root / f"{k:09d}" / files.AGENTS
+        folder = self._root / f"{k:09d}" / checkpoint_files.AGENTS
         self._first = k
         agents.keep(
             folder, self._iterations, self._seconds, lambda: bool(self.signals.seen & ENDINGS)
@@ -261,7 +264,7 @@ class CheckpointWriter:
                 self._write(snapshot)
             elif good is not None and (self._last is None or int(self._last.name) < good.state.k):
                 self._write(good)
-        except files.CheckpointError as error:
+        except checkpoint_files.CheckpointError as error:
             if self._collective.root:
                 log.warning("%s", error)
             return str(error)
@@ -283,14 +286,18 @@ class CheckpointWriter:
             number = self._agents.stop - self._agents.start
             total = self._collective.n_agents
             rows = {
-                name: files.Rows(array[:number], first, total) for name, array in arrays.items()
+                name: checkpoint_files.Rows(array[:number], first, total)
+                for name, array in arrays.items()
             }
             facts: dict[str, object] = {}
             if self._collective.root:
                 common, facts = self._common(snapshot, numbers)
-                rows |= {name: files.Rows(array, 0, len(array)) for name, array in common.items()}
+                rows |= {
+                    name: checkpoint_files.Rows(array, 0, len(array))
+                    for name, array in common.items()
+                }
             path = self._root / f"{k:09d}"
-            files.write(path, self._checkpoints.keep, rows, facts, self._collective)
+            checkpoint_files.write(path, self._checkpoints.keep, rows, facts, self._collective)
             self._last = path
             log.info("checkpoint %s", path)
         self._looks.looked_at = self._written_at = time.monotonic()

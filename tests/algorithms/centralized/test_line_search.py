@@ -14,7 +14,12 @@ import scipy.linalg
 from scipy.sparse import csr_array, diags_array
 
 from decentorth import LBFGS, ConjugateGradients, solve
-from decentorth.algorithms.centralized import conjugate_gradients, lbfgs, line_search
+from decentorth.algorithms.centralized import (
+    conjugate_gradients,
+    lbfgs,
+    line_search,
+    search_points,
+)
 from decentorth.algorithms.centralized.rgd import REFRESHED
 from decentorth.api import Run, set_up
 from decentorth.problems import CCA, GEVP
@@ -104,9 +109,9 @@ def test_the_first_trial_on_a_product_of_sets_is_newtons() -> None:
     of values."""
     rng = np.random.default_rng(4)
     problem = CCA([rng.standard_normal((60, 6))], [rng.standard_normal((60, 4))], 2)
-    view: Any = line_search.viewed(problem)
-    point, _ = line_search.begun(problem, set_up(problem, ConjugateGradients(), seed=2).x0)
-    d = line_search.field(point).times(-1.0)
+    view: Any = search_points.viewed(problem)
+    point, _ = search_points.begun(problem, set_up(problem, ConjugateGradients(), seed=2).x0)
+    d = search_points.field(point).times(-1.0)
 
     def phi(step: float) -> float:
         return float(view.value(view.constraint.retract(point.x, step * d.tangent))[0])

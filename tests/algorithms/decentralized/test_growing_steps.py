@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pytest
@@ -26,12 +26,13 @@ from decentorth import (
     GradientTracking,
     solve,
 )
-from decentorth.algorithms.decentralized.exact import Exact
 from decentorth.api import Run, set_up
+from decentorth.authoring import Limits, Spectrum
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
+from decentorth.numerics.states import copied
 from decentorth.problems import PCA, PCASettings, Procrustes
-from decentorth.running.checkpoint.states import copied, taken_apart
+from decentorth.running.checkpoint.state_arrays import taken_apart
 from decentorth.stopping import Consensus, GradientNorm
 from tests.support.marks import first_row_is_quick
 from tests.support.networks import Recording, Replaying
@@ -255,10 +256,9 @@ def test_extra_stays_at_rest_when_the_step_changes() -> None:
         case.problem, RFEXTRA(step_size="growing"), GRAPHS["complete"](3), comm="serial"
     )
     (state,) = islice(run.states(), 2000, 2001)
-    inner, now = state._replace(progress=()), state.progress.exponent
-    changed = run.method._at(
-        run.problem, copied(inner), now, state.progress._replace(exponent=now + 4)
-    )
+    now = state.progress.exponent
+    later = state.progress._replace(exponent=now + 4)
+    changed = run.method._restepped(run.problem, copied(state.inner), now, later)
     x = changed.x.copy()
     moved = run.method.method.step(run.problem, run.network, run.streams, changed)
     assert np.abs(moved.x - x).max() < 1e-10
@@ -296,7 +296,8 @@ def test_the_largest_number_spreads_one_edge_a_round_beside_what_is_mixed() -> N
 def test_tracking_has_a_cap_by_consensus() -> None:
     spectrum = Network(GRAPHS["ring"](10), "serial").spectrum
     method = DRFGT(order="combine-then-adapt")
-    product = method.aim(spectrum, "combine-then-adapt") * 2.0 ** (method.most(spectrum) / 6.0)
+    most = method.limits(spectrum).most
+    product = method.aim(spectrum, "combine-then-adapt") * 2.0 ** (most / 6.0)
     assert product == pytest.approx(2.0**1.5 * np.sqrt(1.0 - spectrum.lambda_2))
 
 
@@ -365,12 +366,18 @@ class OwnState(NamedTuple):
     base: Any
     k: int
     gradients: int
-    progress: Any = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own(Exact):
-    """Tracking of Riemannian gradients whose points are projected, written from the equations."""
+class Own:
+    """Tracking of Riemannian gradients whose points are projected, written from the equations; it
+    inherits nothing."""
+
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+    step_size: Any = "auto"
+
+    def limits(self, spectrum: Spectrum) -> Limits:
+        return Limits(1.0 - spectrum.lambda_2)
 
     def init(self, problem: Any, network: Any, streams: Any, x0: Any) -> OwnState:
         field = problem.constraint.tangent(x0, problem.gradient(x0))
@@ -398,5 +405,3 @@ def test_the_steps_of_a_method_of_ones_own_grow_too() -> None:
     assert grown.converged
     assert grown.state.progress.exponent > 0
     assert grown.row.iteration < 0.5 * constant.row.iteration
-    with pytest.raises(ValueError, match="leave out batch_size and safe"):
-        Own(step_size="growing", batch_size=3)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import topologies as tp
-from decentorth import DRFGT, solve
+from decentorth import DRFGT, Safe, solve
 from decentorth.algorithms.decentralized.safe import LAST
-from decentorth.algorithms.decentralized.tracking import PenalisedState
+from decentorth.algorithms.decentralized.wrappers import WrappedState
 from decentorth.api import Run, set_up
 from decentorth.problems import FunctionProblem, ProcrustesSettings
 from decentorth.protocols import Array
@@ -115,7 +115,7 @@ class Watched(NamedTuple):
     # ||Lambda_i(x_0)||
     gap: float
     gradient: list[float]  # the gradient norm of f at the projected mean, every 20th iteration
-    state: PenalisedState
+    state: WrappedState
 
 
 def watch(run: Run, iterations: int) -> Watched:
@@ -142,6 +142,22 @@ def watch(run: Run, iterations: int) -> Watched:
             g = problem.gradient(np.repeat(hat, len(state.x), axis=0)).mean(0)
             gradient.append(naive.norm(naive.tangent_projection(hat[0], g)))
     return Watched(outermost, changes, int(restarts.max()), gap, gradient, state)
+
+
+def test_a_method_that_is_wrapped_by_hand_runs_as_with_the_setting() -> None:
+    """The method inside has its automatic order chosen, and other settings are another run."""
+    case, W = pca(), GRAPHS["ring"](5)
+    wrapped, asked = (
+        solve(case.problem, method, W, comm="serial", iterations=60)
+        for method in (Safe(DRFGT(step_size=30.0)), DRFGT(step_size=30.0, safe=True))
+    )
+    assert wrapped.iterates_sha256 == asked.iterates_sha256
+    assert wrapped.state.progress.label.tolist() == asked.state.progress.label.tolist()
+    one, other = (
+        set_up(case.problem, Safe(DRFGT(step_size=step)), W, comm="serial").identity.facts
+        for step in (30.0, 31.0)
+    )
+    assert one["algorithm"] != other["algorithm"]
 
 
 def published() -> Any:

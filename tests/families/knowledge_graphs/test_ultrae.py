@@ -12,9 +12,9 @@ import pytest
 
 from decentorth import CSDM, JJOBCD, VRJJOBCD, solve
 from decentorth.families.j_orthogonal.problems.ultrahyperbolic import NEAR, Ultrahyperbolic
-from decentorth.families.knowledge_graphs.knowledge import Side, corrupted, held_out, most_frequent
-from decentorth.families.knowledge_graphs.planted import planted
-from decentorth.families.knowledge_graphs.ranking import filtered_ranks, measures
+from decentorth.families.knowledge_graphs.knowledge import Side, corrupted, hold_out, most_frequent
+from decentorth.families.knowledge_graphs.planted_graph import planted_triples
+from decentorth.families.knowledge_graphs.ranking import filtered_ranks, rank_measures
 from decentorth.problems import KnowledgeGraph, UltraE, UltraESettings
 from decentorth.protocols import Array, Evaluated, Index, Sampled, Smooth
 from decentorth.sets import JOrthogonal
@@ -296,12 +296,12 @@ def test_equal_scores_share_their_mean_rank() -> None:
     known = (np.array([0, 0, 1, 2]), np.array([0, 4, 1, 0]))
     ranks = filtered_ranks(scores, np.array([0, 1, 0]), known)
     np.testing.assert_array_equal(ranks, [2.5, 3.0, np.nan])
-    assert measures(np.array([1.0, 2.5, 4.0, 20.0])) == pytest.approx((0.425, 0.25, 0.5, 0.75))
+    assert rank_measures(np.array([1.0, 2.5, 4.0, 20.0])) == pytest.approx((0.425, 0.25, 0.5, 0.75))
 
 
 def test_held_out_triples_leave_every_name_to_the_others() -> None:
     g = graph(40)
-    train, test = held_out(g.train, 0.4, ENTITIES, RELATIONS, np.random.default_rng(0))
+    train, test = hold_out(g.train, 0.4, ENTITIES, RELATIONS, np.random.default_rng(0))
     assert {tuple(one) for one in np.concatenate((train, test)).tolist()} == {
         tuple(one) for one in g.train.tolist()
     }
@@ -311,11 +311,11 @@ def test_held_out_triples_leave_every_name_to_the_others() -> None:
             set(train[:, 1]) if column == 1 else set(train[:, [0, 2]].reshape(-1))
         )
     lonely = np.array([[0, 0, 1], [2, 1, 3]])
-    assert len(held_out(lonely, 0.5, 4, 2, np.random.default_rng(0))[1]) == 0
+    assert len(hold_out(lonely, 0.5, 4, 2, np.random.default_rng(0))[1]) == 0
 
 
 def test_planted_tails_are_the_nearest() -> None:
-    triples = planted(np.random.default_rng(0), JOrthogonal(2, 1), 12, 3, 100)
+    triples = planted_triples(np.random.default_rng(0), JOrthogonal(2, 1), 12, 3, 100)
     assert len(triples) == 12 * 3 * 3
     assert len(np.unique(triples, axis=0)) == len(triples)
     assert (triples[:, 0] != triples[:, 2]).all()

@@ -19,11 +19,11 @@ import yaml
 import topologies as tp
 from decentorth import DRFGT
 from decentorth.compare import Rules, compare, load
+from decentorth.figures.canvas import save
 from decentorth.lab.compare.command import CompareForm, main
 from decentorth.lab.compare.tuning import own_step
 from decentorth.lab.plot.command import main as plot
 from decentorth.problems import ProcrustesSettings
-from decentorth.records.figures import save
 from tests.support.commands import OWN_METHOD
 from tests.support.disks import small_files
 from tests.support.mpi import HUNG, ROOT, run_ranks, until
@@ -273,7 +273,7 @@ BAD = [
     ("--algorithms drfgt --metric error", "metric: error needs a problem whose answer is known"),
     ("--algorithms drfgt --out x --panels fog", "no run has the metric 'fog' (there are bytes, "),
     (
-        "--algorithms drfgt --topology one_peer_exponential --agents 8",
+        "--algorithms drgta --topology one_peer_exponential --agents 8",
         "a time-varying network lacks the eigenvalues",
     ),
     ("--algorithms drfgt --out /dev/null/x", "cannot write to /dev/null/x"),

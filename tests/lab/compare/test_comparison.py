@@ -16,7 +16,7 @@ import pytest
 import decentorth as do
 import topologies as tp
 from decentorth import DRFGT
-from decentorth.commands.line.flags import InputError
+from decentorth.commands.line.config_files import InputError
 from decentorth.compare import (
     NETWORKS,
     Comparison,
@@ -28,9 +28,9 @@ from decentorth.compare import (
     wall_time,
 )
 from decentorth.lab.compare.command import main
+from decentorth.lab.compare.notes import ending
 from decentorth.lab.compare.trials import Store, Trace, fingerprint
 from decentorth.lab.compare.tuning import Candidate, at_edge, best, candidates, merit
-from decentorth.lab.compare.words import ending
 from decentorth.lab.compare.workers import processes
 from decentorth.lab.study.command import main as study
 from decentorth.network.transport.communicator import SerialCommunicator
@@ -296,8 +296,8 @@ def test_a_time_varying_network_needs_given_steps() -> None:
     sequence = tp.sequence_from_name("random_matching", AGENTS)
     rules = Rules(trials=1, iterations=400, tolerances=(4.0, 2.0, 1.0, 0.1))
     with pytest.raises(ValueError, match="a time-varying network lacks the eigenvalues"):
-        compare(procrustes, "drfgt", sequence, rules)
-    found = compare(procrustes, "drfgt:step_size=0.004,penalty=10", sequence, rules)
+        compare(procrustes, "drgta", sequence, rules)
+    found = compare(procrustes, "drfgt,drgta:step_size=0.004", sequence, rules)
     assert found.shown
 
 

@@ -18,7 +18,7 @@ from decentorth.algorithms.common.schedules import BarzilaiBorwein, Diminishing
 from decentorth.compare import Rules
 from decentorth.lab.compare.methods import called, methods, with_step
 from decentorth.lab.compare.model import NETWORKS, NetworkModel, wall_time
-from decentorth.lab.compare.words import goal
+from decentorth.lab.compare.notes import goal
 from decentorth.protocols import Row
 from decentorth.running.history import schedule
 from tests.support import problems

@@ -14,10 +14,10 @@ import pytest
 
 from decentorth.compare import Rules, compare, load
 from decentorth.lab.compare.comparison import Comparison
-from decentorth.lab.compare.figures import curves
-from decentorth.lab.compare.saved import DATA
+from decentorth.lab.compare.comparison_figures import curves
+from decentorth.lab.compare.saved_comparison import DATA
 from decentorth.problems import PCA
-from topologies.flags import InputError
+from topologies.line.flags import InputError
 
 PROBLEM = PCA(np.random.default_rng(0).standard_normal((3, 9, 4)), 1)
 RULES = Rules(trials=1, iterations=4, tolerances=(1e3, 1e-3))

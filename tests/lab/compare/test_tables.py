@@ -17,11 +17,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from decentorth import DRFGT
-from decentorth.commands.line.flags import InputError
+from decentorth.commands.line.config_files import InputError
 from decentorth.commands.new.algorithm import Template
 from decentorth.compare import Comparison, MedianRange, Rules, load
-from decentorth.lab.compare.figures import curve
-from decentorth.lab.compare.tables import UNITS, number
+from decentorth.lab.compare.comparison_figures import curve
+from decentorth.lab.compare.comparison_tables import UNITS, number
 from tests.lab.compare.cases import ATC, CTA, RULES, small
 
 WILD = "drfgt:step_size=5"

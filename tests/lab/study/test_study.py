@@ -21,10 +21,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from decentorth.commands.line.flags import InputError
-from decentorth.lab.study import consensus, drfgt, spectral
+from decentorth.commands.line.config_files import InputError
+from decentorth.lab.study import consensus, drfgt_study, spectral
 from decentorth.lab.study.command import STUDIES, main
-from decentorth.lab.study.families import RULES
+from decentorth.lab.study.study_graphs import RULES
 from decentorth.lab.study.sweep import Row, Study, Trial, kept, named, sweep
 from tests.support.marks import first_row_is_quick
 from tests.support.mpi import HUNG, ROOT, until
@@ -42,7 +42,7 @@ def drfgt_row(
         "order": order,
         "seed": 0,
     }
-    (row,) = drfgt.run(trial)
+    (row,) = drfgt_study.run(trial)
     return dict(row)
 
 
@@ -150,10 +150,12 @@ def test_figures_show_every_point() -> None:
     assert set(shown) == {"ring", "complete"}
     np.testing.assert_allclose(shown["ring"], np.array([[16.0, rows["gap"][0]]], dtype=float))
     made = pd.DataFrame(
-        drfgt_row(problem, "complete", rule, n=4) for problem in drfgt.PROBLEMS for rule in RULES
+        drfgt_row(problem, "complete", rule, n=4)
+        for problem in drfgt_study.PROBLEMS
+        for rule in RULES
     )
-    axes = drfgt.figure(made).axes
-    for panel, problem in zip(axes, drfgt.PROBLEMS, strict=False):
+    axes = drfgt_study.figure(made).axes
+    for panel, problem in zip(axes, drfgt_study.PROBLEMS, strict=False):
         points = np.concatenate(
             [
                 np.asarray(line.get_xydata())

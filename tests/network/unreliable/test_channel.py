@@ -20,12 +20,12 @@ from decentorth.network.unreliable.draws import Chain, Draws
 from decentorth.network.unreliable.faults import (
     FAULTS,
     Bursts,
-    Edges,
+    EdgeEnds,
     Loss,
     MessageLoss,
     fault,
 )
-from decentorth.network.unreliable.network import edges_of
+from decentorth.network.unreliable.unreliable_network import edges_of
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.protocols import Array
 from tests.support.threads import on_ranks
@@ -195,7 +195,7 @@ def test_topk_late_and_lossy_as_agent_by_agent(repair: bool) -> None:
 @pytest.mark.slow
 def test_bursts_have_the_stationary_law_of_gilbert_and_elliott() -> None:
     p, length, bad, good = 0.2, 6.0, 0.7, 0.05
-    edges = Edges(np.arange(2000), np.arange(2000) + 1)
+    edges = EdgeEnds(np.arange(2000), np.arange(2000) + 1)
     chain = Chain(Draws(11, 0, *edges), p, length)
     states = np.array([chain(t) for t in range(300)])
     # correlated over about that many rounds

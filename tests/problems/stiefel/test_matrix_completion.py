@@ -12,7 +12,8 @@ import pytest
 import scipy.io
 import scipy.sparse
 
-from decentorth import DRFGT, DRGTA, RGD, solve
+import topologies as tp
+from decentorth import DRFGT, DRGTA, RGD, ConjugateGradients, solve
 from decentorth.problems import MatrixCompletion, MatrixCompletionSettings, Spread
 from decentorth.protocols import Array, KnownOptimum
 from decentorth.stopping import Error
@@ -60,6 +61,35 @@ def test_an_agent_with_singular_least_squares_disturbs_nobody() -> None:
     spoilt = problem.gradient(x)
     assert not np.isfinite(spoilt[2]).any()
     assert spoilt[[0, 1, 3]].tobytes() == gradient[[0, 1, 3]].tobytes()
+
+
+def test_without_ridge_an_infimum_need_not_be_attained() -> None:
+    """x = (1, e u) / |.| leaves the same residual of a column without entry 0 for every e > 0, so
+    its gradient grows as 1 / e; at e = 0 the least squares are singular. A ridge bounds it."""
+    a = np.array([[1.0, np.nan], [np.nan, 1.0], [np.nan, 2.0]])
+    free = MatrixCompletion([a], 1)
+    small = np.array([1e-1, 1e-2, 1e-3, 1e-4])
+    points = [np.array([[[1.0], [e], [0.0]]]) / np.hypot(1.0, e) for e in small]
+    np.testing.assert_allclose([free.value(x)[0] for x in points], 2.0)
+    lengths = np.array([np.linalg.norm(free.gradient(x)) for x in points])
+    np.testing.assert_allclose(lengths * small, 2.0, rtol=0.02)
+    bent = MatrixCompletion([a], 1, ridge=0.01)
+    most = np.linalg.norm(a[1:, 1]) ** 2 / (2.0 * np.sqrt(0.01))
+    assert max(np.linalg.norm(bent.gradient(x)) for x in points) < most
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_conjugate_gradients_by_sums_complete_a_matrix_with_ridge(seed: int) -> None:
+    """Without ridge both descents end at singular least squares, with errors of 1.1."""
+    settings = MatrixCompletionSettings(dimension=40, rank=3, columns=40, ridge=0.01)
+    problem = settings.problem(50, seed=seed)
+    W = tp.metropolis_weights(tp.grid(5, 10))
+    result = solve(problem, ConjugateGradients(), W, iterations=300, seed=seed, rows=2)
+    norm = result.history["gradient_norm"]
+    assert norm[-1] < 1e-11 * norm[0]
+    truth = built(replace(settings, ridge=0.0).problem(50, seed)).optimum
+    assert np.linalg.norm(result.x[0] - truth @ (truth.T @ result.x[0])) < 0.05
 
 
 def test_generated_data_is_explained_by_its_true_column_space() -> None:

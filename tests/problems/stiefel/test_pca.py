@@ -235,11 +235,8 @@ def test_without_heterogeneity_the_rows_are_gaussian_rows_with_new_singular_valu
 def test_stretches_are_those_of_the_settings() -> None:
     """Before the common change: one agent's singular values beside another's, whose common change
     cancels."""
-    (mine,) = (
-        PCASettings(data="synthetic", samples=40_000, heterogeneity=1.0)
-        ._source(5, 0)
-        .read(slice(3, 5))
-    )
+    settings = PCASettings(data="synthetic", samples=40_000, heterogeneity=1.0)
+    (mine,) = settings.drawn(5, 0).read(slice(3, 5))
     for a in mine:
         np.testing.assert_allclose(
             np.linalg.svd(a, compute_uv=False) / 200, np.logspace(0, -1, 10), rtol=0.03

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import topologies
-from topologies.words import ranges
+from topologies.line.words import ranges
 
 EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 

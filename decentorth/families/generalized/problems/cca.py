@@ -29,11 +29,12 @@ import numpy as np
 
 from decentorth.numerics.ordered_sums import sums
 from decentorth.numerics.threads import one_thread
-from decentorth.problems.base import AgentProblem, Loadable, Selection, held, selected
+from decentorth.problems.base import AgentProblem, Selection, held, selected
 from decentorth.problems.common.checks import AgentArrays, samples
 from decentorth.problems.common.moments import packed, unpacked
-from decentorth.problems.common.pooled import HERE, Units, root_inverse
+from decentorth.problems.common.pooled_rows import HERE, Units, root_inverse
 from decentorth.problems.common.rows import Runs
+from decentorth.problems.loadable import Loadable
 from decentorth.problems.stiefel.pca import subspace_distance
 from decentorth.protocols import Array, Collective, Index
 from decentorth.sets import Product
@@ -62,7 +63,12 @@ answer not computed."""
 
 
 class CCA(AgentProblem[Any], Loadable):
-    """f_i(X, Y) = -tr(X^T C12_i Y) over St_{C11 + r1 I} x St_{C22 + r2 I}, a point being [X; Y].
+    """Canonical correlations of two views of the samples of all agents.
+
+        f_i(X, Y) = -(n/m) tr(X^T A_i^T B_i Y) over X^T (C11 + r1 I) X = Y^T (C22 + r2 I) Y = I
+
+    The n agents have m samples in all. C11 and C22 are the covariances of all samples of each view.
+    A point is X above Y.
 
     Parameters
     ----------
@@ -116,6 +122,7 @@ class CCA(AgentProblem[Any], Loadable):
     """
 
     _arrays = 2
+    columns = ((), ())
 
     def __init__(
         self,

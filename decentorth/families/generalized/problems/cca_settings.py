@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
-from decentorth.numerics.ordered_sums import sums
-from decentorth.problems.base import AgentProblem, Deferred, Outline, stream
-from decentorth.problems.base import View as Given
-from decentorth.problems.common import division
-from decentorth.problems.common.division import Centred, Division, PooledPlace, SampleSource, placed
-from decentorth.problems.common.once import Once
-from decentorth.problems.common.pooled import HERE, Units, Wanted, refuse_constant, units
-from decentorth.problems.features.own_files import among, features_of
-from decentorth.problems.features.split import (
+from decentorth.families.features.own_files import among, features_of
+from decentorth.families.features.split import (
     Among,
     SplitCCA,
     by_features,
+    no_units,
     random_features,
     split_features,
 )
+from decentorth.numerics.ordered_sums import sums
+from decentorth.problems.base import AgentProblem, stream
+from decentorth.problems.base import View as Given
+from decentorth.problems.common import division
+from decentorth.problems.common.division import (
+    Centred,
+    Division,
+    PooledPlace,
+    SampleSource,
+    files_of_features,
+    placed,
+    samples_of,
+)
+from decentorth.problems.common.once import ComputedOnce
+from decentorth.problems.common.pooled_rows import HERE, Units, Wanted, refuse_constant, units
+from decentorth.problems.deferred import Deferred, Outline
 from decentorth.protocols import Array, Collective
 from decentorth.settings import Condition, Count, NotNegative, Range, Share
 
@@ -38,9 +47,18 @@ class View(NamedTuple):
     columns: Sequence[object]
     units: Units
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns; empty if these have numbers."""
+        return [name for name in self.columns if isinstance(name, str)]
+
+
+Make = Callable[[View, View, PooledPlace], AgentProblem[Any]]
+"""The problem of the two views of some agents."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class TwoViews(Centred, ABC):
+class TwoViews(Centred):
     """Two views of real data, its samples divided over the agents, or of generated data.
 
     Parameters
@@ -120,13 +138,24 @@ class TwoViews(Centred, ABC):
     )
     _for_files = (*[name for name in division.DIVIDED if name != "scale"], "columns_y")
 
-    def problem(self, n_agents: int, seed: int) -> Deferred:
+    def _of_both(
+        self,
+        n_agents: int,
+        seed: int,
+        make: Make,
+        make_of_few: Make,
+        more: Callable[[int, int, int], int],
+    ) -> Deferred:
+        """The problem that ``make`` gives of both views, and ``make_of_few`` of a few random
+        samples; beside m samples of n1 and n2 columns an agent holds ``more(m, n1, n2)``
+        numbers."""
         source = self._source(n_agents, seed)
 
         def build(agents: slice, collective: Collective) -> AgentProblem[Any]:
             first, second = self._both(source, agents, collective)
             source.units = first.units, second.units
-            return self._made(first, second, placed(n_agents, agents, collective))
+            source.column_names = [view.names for view in (first, second)]
+            return make(first, second, placed(n_agents, agents, collective))
 
         def outline() -> Outline:
             widths = n1, n2 = self._widths(source)
@@ -134,28 +163,21 @@ class TwoViews(Centred, ABC):
             def made(rows: list[Array], agents: slice, pool: Collective) -> AgentProblem[Any]:
                 parts = zip(_cut(rows, n1), widths, strict=True)
                 first, second = [View(part, [*range(d)], Units.none(d)) for part, d in parts]
-                return self._stand_in()._made(first, second, placed(n_agents, agents, pool))
+                return make_of_few(first, second, placed(n_agents, agents, pool))
 
-            sizes = Outline(copies=2.0, made=made, point=(n1 + n2) * self.rank, views=widths)
-            return sizes._replace(more=lambda own: self._beside(own, n1, n2))
+            return Outline(
+                copies=2.0,
+                more=lambda counts: sum(more(m, n1, n2) for m in counts),
+                made=made,
+                point=(n1 + n2) * self.rank,
+                views=widths,
+            )
 
         return source.deferred(build, outline)
 
-    @abstractmethod
-    def _made(self, first: View, second: View, place: PooledPlace) -> AgentProblem[Any]:
-        """The problem of the two views."""
-
-    def _stand_in(self) -> Self:
-        """The settings with which random samples make a problem of the same size."""
-        return self
-
-    def _beside(self, counts: Sequence[int], n1: int, n2: int) -> int:
-        """The numbers that agents with these counts of samples hold beside them."""
-        return 0
-
     def _source(self, n_agents: int, seed: int) -> SampleSource:
         if self.data_y is None:
-            return super()._source(n_agents, seed)
+            return samples_of(self, n_agents, seed, self._drawn)
         return Division([self.data, self.data_y], self, n_agents, seed)
 
     def _drawn(self, n_agents: int, seed: int) -> division.Generated:
@@ -232,7 +254,7 @@ class TwoViews(Centred, ABC):
         share = np.sqrt(self.correlation * self.decay ** np.arange(k))
         rest = np.sqrt(1.0 - share * share)
 
-        @Once
+        @ComputedOnce
         def mixings() -> list[Array]:
             shared = stream(seed)
             return [_mixing(n, self.condition, shared) for n in (self.dimension, self.dimension_y)]
@@ -277,20 +299,25 @@ class CCASettings(TwoViews):
 
     ridge: NotNegative = 0.01
 
-    def _made(self, first: View, second: View, place: PooledPlace) -> CCA:
-        names = {"the first view": first.columns, "the second view": second.columns}
-        return CCA(first.rows, second.rows, self.rank, ridge=self.ridge, names=names, **place)
+    def problem(self, n_agents: int, seed: int) -> Deferred:
+        """The problem; the seed divides the samples, or generates them."""
 
-    def _stand_in(self) -> Self:
-        return replace(self, ridge=1.0)
+        def make(first: View, second: View, place: PooledPlace, ridge: float = self.ridge) -> CCA:
+            names = {"the first view": first.columns, "the second view": second.columns}
+            return CCA(first.rows, second.rows, self.rank, ridge=ridge, names=names, **place)
 
-    def _beside(self, counts: Sequence[int], n1: int, n2: int) -> int:
-        return (n1 * n1 + n1 * n2 + n2 * n2) * sum(forms_moments(m, n1, n2) for m in counts)
+        def make_of_few(first: View, second: View, place: PooledPlace) -> CCA:
+            return make(first, second, place, ridge=1.0)
+
+        def more(m: int, n1: int, n2: int) -> int:
+            return (n1 * n1 + n1 * n2 + n2 * n2) * forms_moments(m, n1, n2)
+
+        return self._of_both(n_agents, seed, make, make_of_few, more)
 
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features of all samples: those of their own files, or
         consecutive columns of each view of one table, which each rank reads whole."""
-        if (files := self._features_of_sites(n_agents, seed)) is not None:
+        if (files := files_of_features(self, n_agents)) is not None:
             return self._own_features(files)
         source = self._source(1, seed)
 
@@ -306,7 +333,7 @@ class CCASettings(TwoViews):
             among = Among.evenly(agents, n_agents, *widths)
             first, second = (random_features(m, among, agents, view) for view in (0, 1))
             problem = SplitCCA(first, second, self.rank, (1.0, 1.0), among=among)
-            return problem.with_units(self.no_units(*widths))
+            return problem.with_units(no_units(self, *widths))
 
         return split_features(n_agents, build, source.numbers, made, self.partition)
 

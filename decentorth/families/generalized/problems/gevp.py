@@ -23,20 +23,12 @@ import numpy as np
 
 from decentorth.numerics.ordered_sums import sums
 from decentorth.numerics.threads import one_thread
-from decentorth.problems.base import (
-    AgentProblem,
-    Deferred,
-    Loadable,
-    Outline,
-    Selection,
-    held,
-    on_each_rank,
-    selected,
-    stream,
-)
+from decentorth.problems.base import AgentProblem, Selection, held, selected, stream
 from decentorth.problems.common.division import Sourced
 from decentorth.problems.common.moments import packed, unpacked
-from decentorth.problems.common.pooled import HERE, Units, symmetric_total
+from decentorth.problems.common.pooled_rows import HERE, Units, symmetric_total
+from decentorth.problems.deferred import Deferred, Outline, on_each_rank
+from decentorth.problems.loadable import Loadable
 from decentorth.problems.stiefel.pca import subspace_distance
 from decentorth.protocols import Array, Collective
 from decentorth.settings import Condition, Count
@@ -55,7 +47,11 @@ def _several(given: object) -> bool:
 
 
 class GEVP(AgentProblem[GeneralizedStiefel]):
-    """f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, B the same for all agents.
+    """The leading eigenvectors of A v = w B v, where A is the mean of the agents' matrices.
+
+        f_i(x) = -1/2 tr(x^T A_i x) over x^T B x = I
+
+    B is the same for all agents.
 
     Parameters
     ----------
@@ -221,8 +217,11 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
 
 
 class PooledGEVP(GEVP, Loadable):
-    """f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, where B = (1/n) sum_i B_i and agent i
-    knows only its own A_i and B_i.
+    """The leading eigenvectors of A v = w B v, where A and B are means of the agents' matrices.
+
+        f_i(x) = -1/2 tr(x^T A_i x) over x^T B x = I
+
+    B = (1/n) sum_i B_i. Agent i knows only its own A_i and B_i.
 
     Parameters
     ----------

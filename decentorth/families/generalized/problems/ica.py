@@ -34,11 +34,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from decentorth.numerics.threads import one_thread
-from decentorth.problems.base import C, Deferred, Loadable, Outline, stream
+from decentorth.problems.base import C, stream
 from decentorth.problems.common.checks import AgentArrays, agent_weights, matrices, samples
-from decentorth.problems.common.division import AgentSamples, Divided, Generated
-from decentorth.problems.common.pooled import Wanted, total, whitening
+from decentorth.problems.common.division import AgentSamples, DividedSettings, Generated, samples_of
+from decentorth.problems.common.pooled_rows import Wanted, total, whitening
 from decentorth.problems.common.rows import SeparableLosses
+from decentorth.problems.deferred import Deferred, Outline
+from decentorth.problems.loadable import Loadable
 from decentorth.protocols import Array, Collective, Index
 from decentorth.sets import Stiefel
 from decentorth.settings import Count, Range
@@ -136,7 +138,9 @@ class LogCosh(SeparableLosses[C]):
 
 
 class ICA(LogCosh[Stiefel], Loadable):
-    """f_i(x) = (w_i/N_i) sum_{jk} c_k log cosh([Z_i x]_jk) over O(n).
+    """Independent components of whitened samples at agents.
+
+        f_i(x) = (w_i/N_i) sum_jk c_k log cosh([Z_i x]_jk) over x^T x = I
 
     Parameters
     ----------
@@ -181,7 +185,7 @@ class ICA(LogCosh[Stiefel], Loadable):
         Z: AgentArrays,
         *,
         mixing: Array | None = None,
-        weights: Array | None = None,
+        weights: Sequence[float] | Array | None = None,
         n_agents: int | None = None,
         first_agent: int = 0,
         signs: Signs | ArrayLike = "super",
@@ -263,8 +267,9 @@ class ICA(LogCosh[Stiefel], Loadable):
 
 
 class GeneralizedICA(LogCosh[GeneralizedStiefel]):
-    """f(x) = (1/N) sum_{jk} log cosh([A x]_jk) over {x : x^T B x = I}, B = A^T A / N, for one
-    agent.
+    """Independent components of one agent's samples, which are not whitened.
+
+        f(x) = (1/N) sum_jk log cosh([A x]_jk) over x^T B x = I, B = A^T A / N
 
     B is formed, as it has the size of a point; batches of samples estimate it without forming it
     (`SampledProducts`).
@@ -319,7 +324,7 @@ class GeneralizedICA(LogCosh[GeneralizedStiefel]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ICASettings(Divided):
+class ICASettings(DividedSettings):
     """Independent component analysis of mixed Laplace sources, or of a user's samples.
 
     Parameters
@@ -374,7 +379,7 @@ class ICASettings(Divided):
                 "without whitening the covariance of all samples makes the constraint, which none "
                 f"of {n_agents} agents knows: whiten the samples (whiten), or take n_agents 1"
             )
-        source = self._source(n_agents, seed)
+        source = samples_of(self, n_agents, seed, self._drawn)
 
         def made(rows: list[Array], agents: slice, mixing: Array | None) -> ICA:
             return ICA(

@@ -22,11 +22,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decentorth.families.features.own_files import among, check_alike, features_of
+from decentorth.families.features.split import (
+    Among,
+    SplitGEVP,
+    by_features,
+    no_units,
+    random_features,
+    split_features,
+)
 from decentorth.numerics.ordered_sums import sums
 from decentorth.numerics.threads import one_thread
-from decentorth.problems.base import Deferred, Outline, on_each_rank
-from decentorth.problems.common.division import Divided, Division, SampleFile, placed
-from decentorth.problems.common.pooled import (
+from decentorth.problems.common.division import (
+    DividedSettings,
+    Division,
+    SampleFile,
+    files_of_features,
+    placed,
+)
+from decentorth.problems.common.pooled_rows import (
     HERE,
     Units,
     Wanted,
@@ -34,14 +48,7 @@ from decentorth.problems.common.pooled import (
     symmetric_total,
     total,
 )
-from decentorth.problems.features.own_files import among, check_alike, features_of
-from decentorth.problems.features.split import (
-    Among,
-    SplitGEVP,
-    by_features,
-    random_features,
-    split_features,
-)
+from decentorth.problems.deferred import Deferred, Outline, on_each_rank
 from decentorth.protocols import Array, Collective, Index
 from decentorth.settings import Count, NotNegative
 
@@ -164,7 +171,7 @@ def check_within(within: Array, size: Array) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LDASettings(Divided):
+class LDASettings(DividedSettings):
     """Linear discriminant analysis: the directions that separate the classes of labelled samples
     best.
 
@@ -209,7 +216,7 @@ class LDASettings(Divided):
                 pair = agent_scatters(samples, numbers, moments, self.ridge, n_agents, collective)
                 problem = PooledGEVP(*pair, rank, **placed(n_agents, agents, collective))
                 problem.classes = counted(known, moments[0])
-                problem.columns = ()
+                problem.columns = ((),)
                 return problem
 
             def stand_in(rows: list[Array], agents: slice, collective: Collective) -> PooledGEVP:
@@ -269,7 +276,7 @@ class LDASettings(Divided):
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features of all samples: those of their own files, each
         with the labels, or consecutive columns of one file, which each rank reads whole."""
-        if (files := self._features_of_sites(n_agents, seed)) is not None:
+        if (files := files_of_features(self, n_agents)) is not None:
             return self._own_features(files)
 
         def build() -> SplitGEVP:
@@ -292,7 +299,7 @@ class LDASettings(Divided):
             rank = self._loaded_rank()
             between, within = (random_features(k, among, agents) for k in (rank + 1, m))
             problem = SplitGEVP(between, within, rank, 1.0, among=among)
-            return problem.with_units(self.no_units(n))
+            return problem.with_units(no_units(self, n))
 
         return split_features(n_agents, build, numbers, made)
 
@@ -367,7 +374,7 @@ class LDASettings(Divided):
         whole = within + self.ridge * (np.trace(within) / n) * np.eye(n)
         check_within(whole, np.abs(samples).max(-2))
         problem = GEVP(between, whole, rank).with_units(units)
-        problem.columns = ()
+        problem.columns = ((),)
         problem.classes = counted(*np.unique(classes, return_counts=True))
         return problem
 

@@ -24,11 +24,11 @@ import scipy.linalg
 
 from decentorth.numerics.ordered_sums import sums
 from decentorth.numerics.threads import one_thread
-from decentorth.problems.base import Deferred, Outline
 from decentorth.problems.common.checks import AgentArrays, samples
 from decentorth.problems.common.division import Centred, Division, SampleFile, placed
-from decentorth.problems.common.pooled import HERE, gram, mean_squares
-from decentorth.problems.common.pooled import rows as number_of_rows
+from decentorth.problems.common.pooled_rows import HERE, gram, mean_squares
+from decentorth.problems.common.pooled_rows import rows as number_of_rows
+from decentorth.problems.deferred import Deferred, Outline
 from decentorth.protocols import Array, Collective
 from decentorth.settings import Count, NotNegative
 
@@ -37,8 +37,11 @@ from .gevp import PooledGEVP
 
 
 class MAXVAR(PooledGEVP):
-    """f_i(x) = -1/2 tr(x^T C_i x) over {x : x^T D x = I}, C the covariance of several views and D
-    its blocks on the diagonal.
+    """Canonical correlations of several views of the samples of all agents.
+
+        f_i(x) = -n/(2m) tr(x^T X_i^T X_i x) over x^T diag(C1 + r1 I, C2 + r2 I, ...) x = I
+
+    The n agents have m samples in all. C1, C2, ... are the covariances of all samples of each view.
 
     Parameters
     ----------
@@ -83,6 +86,7 @@ class MAXVAR(PooledGEVP):
     """
 
     _arrays = 1
+    columns = ((),)
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ from decentorth.numerics.definite import ROUNDING
 from decentorth.numerics.devices import is_on_device
 from decentorth.numerics.ordered_sums import norms
 from decentorth.protocols import Array, Direction, Index, Known, MetricName, Polar, Retraction, Two
-from decentorth.sets.fields import ClosedMultiplier, TrackedFields, safe_step, squares
+from decentorth.sets.landing_fields import ClosedMultiplier, TrackedFields, safe_step, squares
 from decentorth.sets.retractions import CONDITION, gap_with, gram, plus, sym, times_root
 from decentorth.settings import check
 

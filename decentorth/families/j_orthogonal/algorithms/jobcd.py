@@ -60,7 +60,7 @@ from ..kernels import pair_kernels
 from ..kernels.subproblem import CERTAIN, isotropic, linear_term, ray_matrix
 from ..kernels.subproblem import largest_eigenvalue as largest
 from . import adam
-from .adam import Moments
+from .adam import AdamMoments
 
 Pairs = tuple[Index, Index]
 """The rows of k pairs, ``(k,)`` each."""
@@ -119,7 +119,7 @@ class JOBCDState(NamedTuple):
     value: Array
     drift: Array
     ray: Array
-    moments: Moments
+    moments: AdamMoments
     corrections: int
     k: int
     gradients: int
@@ -137,7 +137,7 @@ class PairMethod(SingleAgentMethod):
         Natural, "Iterations between Newton-Schulz steps to the constraint; 0 never."
     ] = 0
 
-    def resolved(self, network: Network) -> Self:
+    def for_network(self, network: Network) -> Self:
         """This method, with its kernels compiled."""
         pair_kernels()
         return self

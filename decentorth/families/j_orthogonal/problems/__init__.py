@@ -11,5 +11,6 @@ if TYPE_CHECKING:
     from .hevp import HEVPSettings as HEVPSettings
     from .hspp import HSPP as HSPP
     from .hspp import HSPPSettings as HSPPSettings
+    from .ultrahyperbolic import Ultrahyperbolic as Ultrahyperbolic
 
 __getattr__, __dir__ = lazily(__name__)

@@ -26,23 +26,28 @@ from numpy.typing import ArrayLike
 
 from decentorth.numerics.definite import SINGULAR
 from decentorth.numerics.ordered_sums import sums
-from decentorth.problems.base import Deferred, Outline, stream
+from decentorth.problems.base import stream
 from decentorth.problems.common.checks import AgentArrays, is_matrix, samples
 from decentorth.problems.common.division import even_counts, placed
-from decentorth.problems.common.pooled import HERE, root
+from decentorth.problems.common.pooled_rows import HERE, root
 from decentorth.problems.common.squares import SquaresProblem
+from decentorth.problems.deferred import Deferred, Outline
 from decentorth.protocols import Array, Collective
 from decentorth.settings import Condition, Count, NotNegative, check
 
 from ..sets.j_orthogonal import JOrthogonal
-from .drawn import DrawnSamples, DrawnSettings
-from .signed import SignedSettings
+from .drawn_samples import DrawnSamples, DrawnSettings
+from .signed_settings import SignedSettings
 
 Form = Literal["well-posed", "as-printed"]
 
 
 class HEVP(SquaresProblem[JOrthogonal]):
-    """f(x) = tr(x^T D^T D x), or minus that, over {x : x^T J x = J}, for a single agent.
+    """The hyperbolic eigenvalue problem of one agent.
+
+        f(x) = tr(x^T D^T D x) over x^T J x = J
+
+    The form as-printed has the opposite sign.
 
     As a finite sum, f_i(x) = +-N ||d_i^T x||^2 for the N rows d_i of D. In blocks of rows, one for
     each of n agents, f is the mean of f_b(x) = +-n ||D_b x||_F^2: for `Spread`.

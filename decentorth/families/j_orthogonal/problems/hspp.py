@@ -31,22 +31,15 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from decentorth.data import load_matrix
-from decentorth.problems.base import (
-    AgentProblem,
-    Deferred,
-    Outline,
-    Selection,
-    on_each_rank,
-    selected,
-    stream,
-)
+from decentorth.problems.base import AgentProblem, Selection, selected, stream
 from decentorth.problems.common.checks import matrices
+from decentorth.problems.deferred import Deferred, Outline, on_each_rank
 from decentorth.protocols import Array, Index
 from decentorth.settings import Count, NotNegative, Range
 
 from ..sets.j_orthogonal import JOrthogonal
-from .drawn import DrawnSamples, DrawnSettings
-from .signed import SignedSettings
+from .drawn_samples import DrawnSamples, DrawnSettings
+from .signed_settings import SignedSettings
 from .ultrahyperbolic import Ultrahyperbolic
 
 PASS_BYTES = 1 << 19
@@ -54,7 +47,11 @@ PASS_BYTES = 1 << 19
 
 
 class HSPP(AgentProblem[JOrthogonal]):
-    """(1/m^2) sum_ij (T_ij - d(q_i, q_j))^2 over {x : x^T J x = J}, for a single agent.
+    """The hyperbolic structural probe of one agent: points at given distances.
+
+        f(x) = (1/m^2) sum_ij (T_ij - d(q_i, q_j))^2 over x^T J x = J
+
+    q_i = phi(x^T d_i) for the m rows d_i of D, with phi and d of `ultrahyperbolic`.
 
     Parameters
     ----------

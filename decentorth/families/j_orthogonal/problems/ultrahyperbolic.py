@@ -42,6 +42,14 @@ class Ultrahyperbolic:
 
     ``alpha`` is the radius of curvature, positive, and ``smoothing`` the smoothing s of distances,
     0 for none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decentorth.problems import Ultrahyperbolic
+    >>> manifold = Ultrahyperbolic(np.array([1.0, -1.0]), 1.0)
+    >>> manifold.points(np.array([[0.0, 3.0]])).tolist()
+    [[0.0, 1.0]]
     """
 
     def __init__(self, signs: Array, alpha: float, smoothing: float = 0.0) -> None:

@@ -11,16 +11,15 @@ From a common feasible start and s_i(0) = G_i(x_0), G_i the gradient of g_i, eve
     s_i <- sum_j W_ij s_j + G_i(new x_i) - G_i(old x_i)                                 (3)
 
 (1) is the step of ManPG along the tracked gradient. Where agents agree and rest, s is the mean
-    gradient and w = x: then x
-is stationary for the mean of g_i + h, with a constant t. One message carries w_j and s_j.
+gradient and w = x. Then x is stationary for the mean of g_i + h, with a constant t. One message
+carries w_j and s_j.
 
     W_ij   network.mix        t    step_size  (n_local,)    w_i  numerics.tangent_proximal
     x_i    state.x            G_i  state.field, of problem.smooth
     s_i    state.tracker      h    problem.regularizer
 
 (1) is solved by Newton's method for a symmetric matrix of order r, which starts at that of the
-    iteration before:
-``state.multiplier``. Automatic steps are those of `drgta` where both arrays are mixed last.
+iteration before, ``state.multiplier``. Automatic steps are those of `drgta` where both arrays are mixed last.
 """
 
 from __future__ import annotations

@@ -63,13 +63,13 @@ class DRSM(DRSGD):
 
     step_size: StepSize = "auto"
 
-    def resolved(self, network: Network) -> DRSM:
+    def for_network(self, network: Network) -> DRSM:
         """This method with the ratio of automatic steps resolved for this network."""
         if self.step_size != "auto":
             return self
         ratio = 0.97
         if network.n_agents > 1:
-            ratio = max(ratio, 1.0 - (1.0 - self.mixing(network).lambda_2) / 4.0)
+            ratio = max(ratio, 1.0 - (1.0 - self.mixing(network.spectrum).lambda_2) / 4.0)
         return replace(self, step_size=Geometric(ratio=min(round(ratio, 6), 1.0 - 1e-6)))
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> DescentState:

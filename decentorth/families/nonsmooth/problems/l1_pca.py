@@ -12,20 +12,29 @@ general, and f_i is smooth around it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from decentorth.problems.base import AgentProblem, Outline
+from decentorth.problems.base import AgentProblem
 from decentorth.problems.common.checks import SparseOrArrays, samples
-from decentorth.problems.common.division import Centred, OneView, Part, SampleFile
-from decentorth.problems.common.pooled import normalized
+from decentorth.problems.common.division import Centred, Part, SampleFile, of_one_view, samples_of
+from decentorth.problems.common.pooled_rows import normalized
 from decentorth.problems.common.rows import AbsoluteLosses
+from decentorth.problems.deferred import Deferred, Outline
 from decentorth.protocols import Array, Collective
 from decentorth.sets import Stiefel
 from decentorth.settings import Count
 
+Make = Callable[[Part], AgentProblem[Stiefel]]
+"""The problem of the samples of some agents."""
+More = Callable[[Sequence[int], int], int]
+"""The numbers beside the samples of agents with these counts of them, each of d numbers."""
+
 
 class L1PCA(AbsoluteLosses):
-    """f_i(x) = -(1/m_i) ||A_i x||_1 over St(d, rank).
+    """Principal components by the l1 norm of the scores.
+
+        f_i(x) = -(1/m_i) ||A_i x||_1 over x^T x = I
 
     Parameters
     ----------
@@ -47,7 +56,7 @@ class L1PCA(AbsoluteLosses):
     True
     """
 
-    columns = ()
+    columns = ((),)
 
     def __init__(
         self, A: SparseOrArrays, rank: int, *, n_agents: int | None = None, first_agent: int = 0
@@ -58,7 +67,7 @@ class L1PCA(AbsoluteLosses):
 
 
 @dataclass(frozen=True, kw_only=True)
-class L1PCASettings(OneView, Centred):
+class L1PCASettings(Centred):
     """Principal components by the l1 norm of the scores, of bundled data or a user's.
 
     Parameters
@@ -84,11 +93,23 @@ class L1PCASettings(OneView, Centred):
     rank: Count = 5
     normalize: bool = True
 
-    def _prepared(self, rows: list[Array], collective: Collective) -> list[Array]:
-        return normalized(rows, collective) if self.normalize else rows
+    def problem(self, n_agents: int, seed: int) -> Deferred:
+        """The problem; the seed divides the samples."""
 
-    def _made(self, part: Part) -> AgentProblem[Stiefel]:
-        return L1PCA(part.rows, self.rank, **part.place)
+        def make(part: Part) -> AgentProblem[Stiefel]:
+            return L1PCA(part.rows, self.rank, **part.place)
 
-    def _sizes(self, d: int) -> Outline:
-        return Outline(copies=1.0 + self.normalize, point=d * self.rank)
+        return self._of_normalized(n_agents, seed, make, lambda own, d: 0)
+
+    def _of_normalized(self, n_agents: int, seed: int, make: Make, more: More) -> Deferred:
+        """The problem that ``make`` gives of the normalized samples, beside which agents with
+        these counts of samples hold ``more`` numbers."""
+
+        def prepare(rows: list[Array], collective: Collective) -> list[Array]:
+            return normalized(rows, collective) if self.normalize else rows
+
+        def outline(d: int) -> Outline:
+            copies = 1.0 + self.normalize
+            return Outline(copies=copies, more=lambda own: more(own, d), point=d * self.rank)
+
+        return of_one_view(samples_of(self, n_agents, seed), make, outline, prepare)

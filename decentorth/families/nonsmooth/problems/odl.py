@@ -17,19 +17,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decentorth.problems.base import Deferred, Loadable, Outline, stream
+from decentorth.problems.base import stream
 from decentorth.problems.common.checks import SparseOrArrays, samples
 from decentorth.problems.common.division import (
     DIVIDED,
+    DividedSettings,
     Generated,
-    OneView,
     Part,
     SampleFile,
     even_counts,
+    of_one_view,
+    samples_of,
 )
-from decentorth.problems.common.once import Once
-from decentorth.problems.common.pooled import normalized
+from decentorth.problems.common.once import ComputedOnce
+from decentorth.problems.common.pooled_rows import normalized
 from decentorth.problems.common.rows import AbsoluteLosses
+from decentorth.problems.deferred import Deferred, Outline
+from decentorth.problems.loadable import Loadable
 from decentorth.protocols import Array, Collective, SubgradientSettings
 from decentorth.sets import Stiefel
 from decentorth.settings import Count, Share
@@ -43,7 +47,9 @@ def dictionary_error(x: Array, dictionary: Array) -> float:
 
 
 class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
-    """f_i(x) = ||A_i x||_1 over O(n).
+    """Orthogonal dictionary learning: a square dictionary in which samples are sparse.
+
+        f_i(x) = ||A_i x||_1 over x^T x = I
 
     Parameters
     ----------
@@ -125,7 +131,7 @@ class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ODLSettings(OneView):
+class ODLSettings(DividedSettings):
     """Orthogonal dictionary learning: generated as in paper 002, Section 5.2, or from a user's
     samples.
 
@@ -164,26 +170,26 @@ class ODLSettings(OneView):
     _for_files = (*DIVIDED, "normalize")
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
+        """The problem; the seed divides the samples, or generates them."""
         if self.data is None and self.samples < n_agents:
             raise ValueError(
                 f"{n_agents} agents need at least as many samples, got {self.samples}: use fewer "
                 "agents"
             )
-        return super().problem(n_agents, seed)
+        normalizes = self.data is not None and self.normalize
 
-    def _prepared(self, rows: list[Array], collective: Collective) -> list[Array]:
-        return normalized(rows, collective) if self.data and self.normalize else rows
+        def prepare(rows: list[Array], collective: Collective) -> list[Array]:
+            return normalized(rows, collective) if normalizes else rows
 
-    def _made(self, part: Part) -> OrthogonalDictionaryLearning:
-        known = None if self.data else self._dictionary(part.seed)
-        return OrthogonalDictionaryLearning(part.rows, dictionary=known, **part.place)
+        def make(part: Part) -> OrthogonalDictionaryLearning:
+            known = None if self.data else self._dictionary(seed)
+            return OrthogonalDictionaryLearning(part.rows, dictionary=known, **part.place)
 
-    def _stand_in(self, part: Part) -> OrthogonalDictionaryLearning:
-        known = None if self.data else np.eye(self.dimension)
-        return OrthogonalDictionaryLearning(part.rows, dictionary=known, **part.place)
+        def outline(d: int) -> Outline:
+            return Outline(copies=1.0 + normalizes, point=d * d)
 
-    def _sizes(self, d: int) -> Outline:
-        return Outline(copies=1.0 + bool(self.data and self.normalize), point=d * d)
+        source = samples_of(self, n_agents, seed, self._drawn)
+        return of_one_view(source, make, outline, prepare)
 
     def _dictionary(self, seed: int) -> Array:
         """``(n, n)``: the dictionary of generated samples, the same on every rank."""
@@ -192,7 +198,7 @@ class ODLSettings(OneView):
     def _drawn(self, n_agents: int, seed: int) -> Generated:
         """Samples with each agent's coefficients from its own stream."""
         counts = even_counts(self.samples, n_agents)
-        dictionary = Once(lambda: self._dictionary(seed))
+        dictionary = ComputedOnce(lambda: self._dictionary(seed))
 
         def draw(agent: int) -> tuple[Array]:
             rng = stream(seed, agent)

@@ -18,11 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decentorth.problems.base import Outline
+from decentorth.problems.base import AgentProblem
 from decentorth.problems.common.checks import Rows, SparseOrArrays, samples
 from decentorth.problems.common.division import Part
 from decentorth.problems.common.sparse_rows import SparseRows, beside
 from decentorth.problems.common.with_term import LiftedLosses, Term, WithTerm
+from decentorth.problems.deferred import Deferred
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
 from decentorth.settings import Positive, check
@@ -70,8 +71,11 @@ def _with_length(a: Rows) -> Rows:
 
 
 class RobustPCA(WithTerm):
-    """f_i(x) = (1/m_i) sum_j phi(||a_j - x x^T a_j||) + mu h(x) over St(d, rank), phi Huber's
-    function.
+    """Principal components with Huber's function of the residuals, plus a convex term.
+
+        f_i(x) = (1/m_i) sum_j phi(||a_j - x x^T a_j||) + mu h(x) over x^T x = I
+
+    phi(e) = e^2/2 up to delta, and delta e - delta^2/2 above.
 
     Parameters
     ----------
@@ -100,7 +104,7 @@ class RobustPCA(WithTerm):
     True
     """
 
-    columns = ()
+    columns = ((),)
 
     def __init__(
         self,
@@ -145,8 +149,11 @@ class RobustPCASettings(SparsePCASettings):
 
     delta: Positive = 3.0
 
-    def _made(self, part: Part) -> WithTerm:
-        return RobustPCA(part.rows, self.rank, self.delta, self.mu, term=self.term, **part.place)
+    def problem(self, n_agents: int, seed: int) -> Deferred:
+        """The problem; the seed divides the samples."""
 
-    def _sizes(self, d: int) -> Outline:
-        return super()._sizes(d)._replace(more=lambda own: sum(own) * (d + 1))
+        def make(part: Part) -> AgentProblem[Stiefel]:
+            term = self.term
+            return RobustPCA(part.rows, self.rank, self.delta, self.mu, term=term, **part.place)
+
+        return self._of_normalized(n_agents, seed, make, lambda own, d: sum(own) * (d + 1))

@@ -18,20 +18,29 @@ out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from decentorth.data import partition
-from decentorth.problems.base import Deferred, Loadable, Outline, stream
+from decentorth.problems.base import stream
 from decentorth.problems.common.checks import SparseOrArrays, agent_weights, samples
-from decentorth.problems.common.division import OneView, Part, SampleFile, even_counts
-from decentorth.problems.common.once import Once
-from decentorth.problems.common.pooled import symmetric_total, with_spectrum
+from decentorth.problems.common.division import (
+    DividedSettings,
+    Part,
+    SampleFile,
+    even_counts,
+    of_one_view,
+    samples_of,
+)
+from decentorth.problems.common.once import ComputedOnce
+from decentorth.problems.common.pooled_rows import symmetric_total, with_spectrum
 from decentorth.problems.common.rows import RowLosses
 from decentorth.problems.common.sparse_rows import SparseRows
+from decentorth.problems.deferred import Deferred, Outline
+from decentorth.problems.loadable import Loadable
 from decentorth.protocols import Array, Collective, Index, SubgradientSettings
 from decentorth.sets import Stiefel
 from decentorth.settings import Count, Range, check
@@ -55,7 +64,11 @@ def complement_distance(x: Array, subspace: Array) -> float:
 
 
 class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
-    """f_i(x) = (w_i/m_i) sum_j ||x^T a_j||_2 over St(n, n - rank).
+    """Robust subspace recovery: a basis of the complement of the inliers' subspace.
+
+        f_i(x) = (w_i/m_i) sum_j ||x^T a_j||_2 over x^T x = I
+
+    x has n - rank columns.
 
     Parameters
     ----------
@@ -98,7 +111,7 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
         rank: int,
         *,
         subspace: Array | None = None,
-        weights: Array | None = None,
+        weights: Sequence[float] | Array | None = None,
         n_agents: int | None = None,
         first_agent: int = 0,
     ):
@@ -238,7 +251,7 @@ def _inverse_root(squares: Array) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RSRSettings(OneView):
+class RSRSettings(DividedSettings):
     """Robust subspace recovery: generated as in paper 002, Section 5.1, or from a user's samples.
 
     Parameters
@@ -298,23 +311,25 @@ class RSRSettings(OneView):
     _for_files = "labels", "normalize", "scale", "missing"
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
+        """The problem; the seed divides the samples, or generates them."""
         if self.data is None:
             return self._generated(n_agents, seed)
-        return super().problem(n_agents, seed)
 
-    def _prepared(self, rows: list[Array], collective: Collective) -> list[Array]:
-        return [on_sphere(a) for a in rows] if self.normalize else rows
+        def prepare(rows: list[Array], collective: Collective) -> list[Array]:
+            return [on_sphere(a) for a in rows] if self.normalize else rows
 
-    def _made(self, part: Part) -> RobustSubspaceRecovery:
-        return RobustSubspaceRecovery(part.rows, self.rank, **part.place)
+        def make(part: Part) -> RobustSubspaceRecovery:
+            return RobustSubspaceRecovery(part.rows, self.rank, **part.place)
 
-    def _sizes(self, d: int) -> Outline:
-        return Outline(copies=1.0 + self.normalize, point=d * self.rank)
+        def outline(d: int) -> Outline:
+            return Outline(copies=1.0 + self.normalize, point=d * self.rank)
+
+        return of_one_view(samples_of(self, n_agents, seed), make, outline, prepare)
 
     def _generated(self, n_agents: int, seed: int) -> Deferred:
         total = self.inliers + self.outliers
 
-        @Once
+        @ComputedOnce
         def divided() -> tuple[Index, list[Index]]:
             labels = (np.arange(total) >= self.inliers).astype(np.int64)
             return labels, partition(

@@ -25,6 +25,7 @@ from decentorth.problems.common.checks import SparseOrArrays, samples
 from decentorth.problems.common.division import DataPlace, PooledPlace
 from decentorth.problems.common.sparse_rows import beside
 from decentorth.problems.common.with_term import LiftedLosses, Term, WithTerm
+from decentorth.problems.deferred import Deferred
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
 from decentorth.settings import NotNegative
@@ -62,7 +63,11 @@ class _Covariances(LiftedLosses):
 
 
 class SparseCCA(WithTerm):
-    """f_i(x; y) = -(1/m_i) tr(x^T A_i^T B_i y) + mu h(x; y) over St(p + q, rank).
+    """Sparse canonical correlations of two views of samples at agents.
+
+        f_i(z) = -(1/m_i) tr(x^T A_i^T B_i y) + mu h(z) over z^T z = I
+
+    z is x above y.
 
     Parameters
     ----------
@@ -139,7 +144,13 @@ class SparseCCASettings(TwoViews):
     mu: NotNegative = 0.1
     term: Term = "l1"
 
-    def _made(self, first: View, second: View, place: PooledPlace) -> SparseCCA:
-        where = DataPlace(n_agents=place["n_agents"], first_agent=place["first_agent"])
-        with place["collective"].together():
-            return SparseCCA(first.rows, second.rows, self.rank, self.mu, term=self.term, **where)
+    def problem(self, n_agents: int, seed: int) -> Deferred:
+        """The problem; the seed divides the samples, or generates them."""
+
+        def make(first: View, second: View, place: PooledPlace) -> SparseCCA:
+            where = DataPlace(n_agents=place["n_agents"], first_agent=place["first_agent"])
+            term = self.term
+            with place["collective"].together():
+                return SparseCCA(first.rows, second.rows, self.rank, self.mu, term=term, **where)
+
+        return self._of_both(n_agents, seed, make, make, lambda m, n1, n2: 0)

@@ -20,11 +20,12 @@ from typing import cast
 
 import numpy as np
 
-from decentorth.problems.base import AgentProblem, Outline, SeparateColumns
+from decentorth.problems.base import AgentProblem, SeparateColumns
 from decentorth.problems.common.checks import SparseOrArrays, samples
 from decentorth.problems.common.division import Part
 from decentorth.problems.common.squares import SquaresProblem, gram_numbers
 from decentorth.problems.common.with_term import Term, WithTerm
+from decentorth.problems.deferred import Deferred
 from decentorth.protocols import Array, Collective, Smooth, SubgradientSettings
 from decentorth.sets import Stiefel
 from decentorth.settings import NotNegative
@@ -33,7 +34,11 @@ from .l1_pca import L1PCASettings
 
 
 class SparsePCA(WithTerm, SeparateColumns):
-    """f_i(x) = -1/2 tr(x^T A_i^T A_i x) / m_i + mu ||x||_1 over St(d, rank).
+    """Sparse principal components of samples at agents.
+
+        f_i(x) = -1/(2 m_i) tr(x^T A_i^T A_i x) + mu h(x) over x^T x = I
+
+    h is the l1 norm, or another term.
 
     Parameters
     ----------
@@ -62,7 +67,7 @@ class SparsePCA(WithTerm, SeparateColumns):
     True
     """
 
-    columns = ()
+    columns = ((),)
 
     def __init__(
         self,
@@ -140,8 +145,10 @@ class SparsePCASettings(L1PCASettings):
     mu: NotNegative = 0.5
     term: Term = "l1"
 
-    def _made(self, part: Part) -> AgentProblem[Stiefel]:
-        return SparsePCA(part.rows, self.rank, self.mu, term=self.term, **part.place)
+    def problem(self, n_agents: int, seed: int) -> Deferred:
+        """The problem; the seed divides the samples."""
 
-    def _sizes(self, d: int) -> Outline:
-        return super()._sizes(d)._replace(more=lambda own: gram_numbers(own, d))
+        def make(part: Part) -> AgentProblem[Stiefel]:
+            return SparsePCA(part.rows, self.rank, self.mu, term=self.term, **part.place)
+
+        return self._of_normalized(n_agents, seed, make, gram_numbers)

@@ -1,0 +1,1 @@
+"""Agents that hold features of the same samples, and rows of one point."""

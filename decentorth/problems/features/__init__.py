@@ -1,1 +1,0 @@
-"""Problems whose agents hold features, rows of x, of the same samples."""

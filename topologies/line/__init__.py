@@ -1,0 +1,1 @@
+"""Typed text, flags, memory and files, which the graphs and `decentorth` use equally."""
