@@ -4,6 +4,7 @@ gossip.
     python benchmarks/sums.py
     python benchmarks/sums.py --cells pca-wine,gevp --graphs ring10 --methods lbfgs,direct,deepca
     python benchmarks/sums.py --all
+    python benchmarks/sums.py --ratios --graphs complete10,er10,ring10,grid50,ring50
     python benchmarks/sums.py --secure
 
 A cell is a problem on a graph, with the default start and Metropolis weights. A run has arrived
@@ -11,6 +12,9 @@ where the Riemannian gradient norm at the projected mean has fallen by the toler
 deviation from it, over the root of the number of columns, is below the tolerance. For a method by
 sums the last column is its rounds over those of the same method on sums written naively: the same
 set-up, one sum for every point or product that the method asks for, and none for rows.
+
+With ``--ratios`` a row has what ``auto`` takes in a cell, the fewest rounds, messages and megabytes
+of the methods of gossip, each with its method, and the ratios; the last line has the largest ratio.
 
 With ``--secure`` the table has the processor time of whole runs by clear and by secure sums, all
 agents in one process and in turn, so that the ratio does not depend on the machine's load.
@@ -25,7 +29,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import argparse
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import networkx as nx
@@ -134,16 +139,20 @@ def naive_sums(problem: Any, method: str, iterations: int) -> int:
     return asked.sums
 
 
+def arriving(problem: Any, W: Any, method: str, tolerance: float, most: int) -> Any:
+    """The result of a run to the tolerance, in at most so many iterations."""
+    columns = np.sqrt(problem.shape[1]) if hasattr(problem, "shape") else 1.0
+    rule = GradientNorm(tolerance, relative=True) & Consensus(tolerance * columns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return do.solve(problem, method, W, iterations=most, stopping=rule, record_every=1)
+
+
 def row(problem: Any, W: Any, method: str, tolerance: float, most: int) -> list[str]:
     """Iterations, rounds, messages and megabytes to the tolerance; a reason where there are
     none."""
-    columns = np.sqrt(problem.shape[1]) if hasattr(problem, "shape") else 1.0
-    rule = GradientNorm(tolerance, relative=True) & Consensus(tolerance * columns)
-    given: dict[str, Any] = {"iterations": most, "stopping": rule, "record_every": 1}
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            result = do.solve(problem, method, W, **given)
+        result = arriving(problem, W, method, tolerance, most)
     except (TypeError, ValueError) as error:
         return ["does not fit", "", "", "", str(error).partition(":")[0][:40]]
     if not result.converged:
@@ -160,6 +169,34 @@ def row(problem: Any, W: Any, method: str, tolerance: float, most: int) -> list[
         ratio = f"{last.rounds / naive:.2f}"
     counts = [f"{last.iteration}", f"{last.rounds}", f"{last.messages}", f"{last.bytes / 1e6:.3g}"]
     return [*counts, ratio]
+
+
+def ratios(
+    problem: Any, W: Any, methods: Sequence[str], tolerance: float, most: int
+) -> tuple[list[str], float]:
+    """The cells of auto and of the best method of gossip for each count, and their largest
+    ratio."""
+    own = arriving(problem, W, "auto", tolerance, most)
+    others = {}
+    for method in methods:
+        with suppress(TypeError, ValueError):  # it does not fit the problem
+            result = arriving(problem, W, method, tolerance, most)
+            if result.converged:
+                others[method] = result.row
+    cells = [type(own.algorithm).__name__]
+    found = []
+    for count, unit in (("rounds", 1), ("messages", 1), ("bytes", 1e6)):
+        taken = getattr(own.row, count)
+        words = f"{taken / unit:.3g}" if unit > 1 else f"{taken}"
+        if others:
+            best = min(others, key=lambda name: getattr(others[name], count))
+            least = getattr(others[best], count)
+            found.append(taken / least)
+            words += f" / {least / unit:.3g} {best}" if unit > 1 else f" / {least} {best}"
+        cells.append(words)
+    return [*cells, " ".join(f"{one:.2g}" for one in found) or "none arrives"], max(
+        found, default=0.0
+    )
 
 
 def timed(problem: Any, W: Any, method: str, secure: bool) -> tuple[float, Any]:
@@ -188,6 +225,24 @@ def secure_row(problem: Any, W: Any, method: str, repeats: int = 7) -> list[str]
     return [*times, " / ".join(sizes), f"{gap:.0e}"]
 
 
+def print_ratios(given: argparse.Namespace, most: int, console: Console) -> None:
+    """Print a table of auto and gossip for each graph, and the largest ratio."""
+    largest = 0.0
+    rivals = GOSSIP if given.all else QUICK
+    for name in given.graphs.split(","):
+        graph = GRAPHS[name]()
+        W = tp.metropolis_weights(graph)
+        table = Table(title=f"{name}, to {given.tolerance:g}", title_justify="left")
+        for head in ("cell", "auto", "rounds", "messages", "MB", "ratios"):
+            table.add_column(head)
+        for cell in given.cells.split(","):
+            cells, ratio = ratios(CELLS[cell](len(graph)), W, rivals, given.tolerance, most)
+            table.add_row(cell, *cells)
+            largest = max(largest, ratio)
+        console.print(table)
+    console.print(f"largest ratio {largest:.2f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--cells", default=",".join(CELLS))
@@ -195,6 +250,7 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join(("auto", *SUMS, *QUICK)))
     parser.add_argument("--tolerance", type=float, default=1e-6)
     parser.add_argument("--all", action="store_true", help="all methods, to 12,000 iterations")
+    parser.add_argument("--ratios", action="store_true", help="auto over the best of gossip")
     parser.add_argument("--secure", action="store_true", help="clear and secure sums in turn")
     given = parser.parse_args()
     methods = ("auto", *SUMS, *GOSSIP) if given.all else given.methods.split(",")
@@ -202,6 +258,9 @@ def main() -> None:
         methods = (*SUMS, "rgd:step_size=1e-3,batch_size=20")
     most = 12_000 if given.all else MOST
     console = Console(width=110)
+    if given.ratios:
+        print_ratios(given, most, console)
+        return
     for name in given.graphs.split(","):
         graph = GRAPHS[name]()
         W = tp.metropolis_weights(graph)

@@ -143,7 +143,7 @@ def accuracies(quick: bool) -> Panel:
 
 def changes(quick: bool, tree: Tree) -> Panel:
     """Rounds on graphs that stay for T rounds, against T."""
-    places = (1, 14, 15) if quick else (1, 2, 4, 8, 14, 15, 20, 30, 60)
+    places = (1, 14, 20) if quick else (1, 2, 4, 8, 14, 20, 30, 60)
     lines: dict[str, list[float]] = {
         method: [between_changes(count, stay, tree.depth) for stay in places]
         for method, count in n_sums(tree).items()
@@ -180,12 +180,13 @@ def losses(quick: bool, tree: Tree) -> Panel:
 def waiting(tree: Tree, loss: float) -> float:
     """The mean rounds of a sum each of whose messages is sent until it arrives."""
     rng = np.random.default_rng(0)
-    up, down = rng.geometric(1.0 - loss, size=(2, DRAWS, SITES))
-    ready: Array = np.zeros((DRAWS, SITES))
+    shape = DRAWS, len(tree.order)
+    up, down = rng.geometric(1.0 - loss, size=(2, *shape))
+    ready: Array = np.zeros(shape)
     for child in tree.order[:0:-1]:
         parent = tree.parents[child]
         ready[:, parent] = np.maximum(ready[:, parent], ready[:, child] + up[:, child])
-    got: Array = np.zeros((DRAWS, SITES))
+    got: Array = np.zeros(shape)
     root = tree.order[0]
     got[:, root] = ready[:, root]
     for child in tree.order[1:]:
@@ -252,11 +253,24 @@ def draw(panels: Sequence[Panel], path: str) -> None:
         for name, costs in panel.lines.items():
             shown = np.where(np.isfinite(costs), costs, np.nan)
             (handles[names[name]],) = axis.plot(panel.places, shown, **looks[name])
-        axis.set(title=panel.title, xlabel=panel.across, ylabel=panel.up, yscale="log")
-        if panel.places[0] > 0.0:
-            axis.set_xscale("log")
+        axis.set(title=panel.title, xlabel=panel.across, ylabel=panel.up)
         if panel.places[0] > panel.places[-1]:
+            axis.set(xscale="log", ylim=(0.0, None))
             axis.invert_xaxis()
+        else:
+            axis.set(yscale="log", ylim=(5.0, 1.5e4))
+        if panel.places[0] == 1:
+            axis.set_xscale("log")
+            axis.set_xticks(panel.places, [f"{place:g}" for place in panel.places])
+        axis.minorticks_off()
+        left_out = [
+            p
+            for p, cost in zip(panel.places, panel.lines["lbfgs"], strict=True)
+            if cost == math.inf
+        ]
+        if left_out:
+            axis.axvspan(left_out[0], left_out[-1], color="#eeeeee", zorder=0)
+            axis.text(left_out[0], 30.0, " no sum fits")
     figure.legend(handles.values(), handles, loc="outside upper center", ncols=5)
     figure.savefig(path, dpi=150)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,8 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import topologies as tp
 from benchmarks.__main__ import SECTIONS
 from benchmarks.auto_steps import GRAPHS, METHODS
 from benchmarks.report import sizes
@@ -22,6 +25,9 @@ from benchmarks.report.floors import KERNELS
 from benchmarks.report.peers import INTERPRETERS
 from benchmarks.report.rows import Case, Failure, Measured, Unmeasured, output, printed
 from benchmarks.report.written import COLUMNS, earlier, key, machine, markdown
+from benchmarks.when_gossip import between_changes, waiting
+from decentorth.network.tree import spanning_tree
+from tests.support.examples import run
 from tests.support.mpi import HUNG, ROOT, run_ranks
 
 ROWS = ["-m", "benchmarks", "--quick", "--peers", "none", "--rows", "floors", "--out"]
@@ -215,3 +221,34 @@ assert comm.allreduce(gap, MPI.MAX) < 1e-15
     script.write_text(code)
     done = run_ranks(3, [str(script)])
     assert done.returncode == 0, done.report()
+
+
+def test_sums_between_changes_of_a_graph_by_hand() -> None:
+    """Depth 2: a search of 2 rounds after each change, then sums of 4 rounds."""
+    assert between_changes(1, 5, 2) == np.inf
+    assert between_changes(1, 6, 2) == 6
+    assert between_changes(3, 6, 2) == 18
+    assert between_changes(3, 10, 2) == 10 + 6  # two before a change, one after
+    assert between_changes(3, 100, 2) == 14
+
+
+def test_sums_wait_for_lost_messages() -> None:
+    """Without losses a sum takes two depths; on a star each way waits for the slowest leaf."""
+    path = spanning_tree(tp.metropolis_weights(tp.path(7)))
+    assert waiting(path, 0.0) == 2 * path.depth == 6
+    star = spanning_tree(tp.metropolis_weights(tp.star(5)))
+    rounds = np.arange(1, 200)
+    slowest = 1.0 + np.sum(1.0 - (1.0 - 0.5**rounds) ** 4)
+    assert waiting(star, 0.5) == pytest.approx(2.0 * slowest, rel=0.05)
+
+
+@pytest.mark.slow
+def test_gossip_wins_where_its_page_says() -> None:
+    said = run("benchmarks/when_gossip.py", "--quick")
+    ahead = re.findall(r"^(\w+) is ahead of (\w+) at: (.*)$", said, re.M)
+    assert ahead == [
+        ("drfgt", "lbfgs", "0.1, 0.01, 0.0001"),
+        *(("drfgt", sums, "1, 14") for sums in ("direct", "lbfgs")),
+        *(("deepca", "direct", "none"), ("drfgt", "lbfgs", "none")),
+        *(("asynchronous_drfgt", sums, "none") for sums in ("direct", "lbfgs")),
+    ]

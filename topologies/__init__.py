@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from topologies.measures import *
     from topologies.names import *
     from topologies.sequences.flooding import *
-    from topologies.sequences.joint import *
+    from topologies.sequences.joint_spectra import *
     from topologies.sequences.sequence_names import *
     from topologies.sequences.sequences import *
     from topologies.spectra.eigenvalues import *

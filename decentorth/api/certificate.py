@@ -7,6 +7,6 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
-    from ..families.features.certificate import *  # noqa: F403
+    from ..families.features.exact_end import *  # noqa: F403
 
 __getattr__, __dir__ = lazily(__name__)

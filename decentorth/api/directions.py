@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..problems.common.coordinates import Coordinates, PairedCoordinates
 
 
-class View(NamedTuple):
+class SampleView(NamedTuple):
     """The columns of a view of a run's samples."""
 
     width: int
@@ -33,21 +33,21 @@ class View(NamedTuple):
     """True if missing cells were filled with the means of their columns."""
 
     @staticmethod
-    def of_facts(kept: Mapping[str, Any]) -> View:
+    def of_facts(kept: Mapping[str, Any]) -> SampleView:
         """The view that `facts` has written; a ValueError where it is damaged."""
         names = tuple(kept["names"])
         count = int(kept["count"])
         if not all(isinstance(name, str) for name in names) or len(names) not in (0, count):
             raise ValueError(f"{len(names)} names")
         if kept["mean"] is None:
-            return View(count, names, None, False)
+            return SampleView(count, names, None, False)
         mean, scale = (np.array(kept[one], dtype=np.float64) for one in ("mean", "scale"))
         if mean.shape != (count,) or scale.shape != mean.shape:
             raise ValueError(f"units of {mean.size} and {scale.size} columns")
         if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0.0).all()):
             raise ValueError("units that are no positive numbers")
         units = Units(mean, np.zeros(count), scale, ())
-        return View(count, names, units, bool(kept["fill"]))
+        return SampleView(count, names, units, bool(kept["fill"]))
 
     def facts(self) -> dict[str, object]:
         """The view as JSON can hold it."""
@@ -74,15 +74,15 @@ class View(NamedTuple):
         )
 
 
-class Columns(NamedTuple):
+class SampleColumns(NamedTuple):
     """The columns of a run's samples, along which points have directions."""
 
-    views: tuple[View, ...]
+    views: tuple[SampleView, ...]
     arrays: tuple[str, ...]
     """The saved variables whose rows are the directions of all columns, view after view."""
 
     @staticmethod
-    def of(problem: object, units: Sequence[Units]) -> Columns | None:
+    def of(problem: object, units: Sequence[Units]) -> SampleColumns | None:
         """The columns of the samples of a problem; None if its points have no directions of
         columns."""
         if not isinstance(problem, AgentProblem) or problem.columns is None:
@@ -95,14 +95,14 @@ class Columns(NamedTuple):
             counts = [sum(counts)]
         views = []
         for count, own, one in zip_longest(counts, names, units):
-            views.append(View(count, own, one, one is not None and any(one.filled)))
+            views.append(SampleView(count, own, one, one is not None and any(one.filled)))
         arrays: tuple[str, ...] = ("x",)
         if sum(counts) != problem.shape[0]:
             arrays = tuple(name for name in variables(problem, point) if name != "x")
-        return Columns(tuple(views), arrays)
+        return SampleColumns(tuple(views), arrays)
 
     @staticmethod
-    def of_summary(summary: Mapping[str, Any], place: str) -> Columns | None:
+    def of_summary(summary: Mapping[str, Any], place: str) -> SampleColumns | None:
         """The columns that `facts` has written into a summary.
 
         Raises
@@ -114,8 +114,8 @@ class Columns(NamedTuple):
         if kept is None:
             return None
         try:
-            views = tuple([View.of_facts(one) for one in kept["views"]])
-            return Columns(views, tuple(map(str, kept["arrays"])))
+            views = tuple([SampleView.of_facts(one) for one in kept["views"]])
+            return SampleColumns(views, tuple(map(str, kept["arrays"])))
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise InputError(
                 f"{place}: columns must hold the names and units of the columns of each view "

@@ -16,7 +16,7 @@ from ..protocols import Array, Row
 from ..records.run_files import SUMMARY
 from ..records.saved_runs import mean_rows, read_finished
 from ..running.history import COUNTS, History
-from .directions import Columns
+from .directions import SampleColumns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,7 +78,7 @@ class FinishedRun(Shown):
     seconds: Mapping[str, float]
     n_agents: int
     labels: tuple[str, ...] | None = None
-    columns: Columns | None = None
+    columns: SampleColumns | None = None
     directions: Array | None = None
     """``(d, r)``: the mean of the agents' directions of the columns, of a run that was loaded."""
 
@@ -191,7 +191,7 @@ def load(folder: str | os.PathLike[str]) -> FinishedRun:
     """
     summary, x, columns = read_finished(folder)
     place = str(Path(folder) / SUMMARY)
-    samples = Columns.of_summary(summary, place)
+    samples = SampleColumns.of_summary(summary, place)
     directions = None
     if samples is not None:
         directions = mean_rows(folder, samples.arrays)

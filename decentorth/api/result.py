@@ -25,7 +25,7 @@ from ..running.local_stopping import Agreement
 from ..running.loop import Outcome
 from ..running.metrics import error_name
 from .automatic import advice, in_words
-from .directions import Columns
+from .directions import SampleColumns
 from .finished_run import FinishedRun
 from .ledger_table import Sent, sent
 from .losses import Loss
@@ -149,7 +149,7 @@ class Result(FinishedRun):
             collective=run.collective,
             losses=run.losses,
             units=units,
-            columns=Columns.of(problem, units),
+            columns=SampleColumns.of(problem, units),
             filled=_filled(units, labels, numbers),
         )
 

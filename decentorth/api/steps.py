@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
-from ..algorithms.common.schedules import Growing as GrowingStep
-from ..algorithms.decentralized.growing_steps import Growing
+from ..algorithms.common.schedules import Growing
+from ..algorithms.decentralized.growing_steps import GrowingSteps
 from ..algorithms.decentralized.safe import Safe
 from ..protocols import Declared, Judged
 from ..running.parts import Method
@@ -14,7 +14,7 @@ from ..running.parts import Method
 
 def grows(method: Method) -> bool:
     """True if the method is run with growing steps."""
-    return isinstance(Declared.of(method).step_size, GrowingStep)
+    return isinstance(Declared.of(method).step_size, Growing)
 
 
 def resolved(method: Method, network: Any) -> Method:
@@ -27,14 +27,14 @@ def resolved(method: Method, network: Any) -> Method:
     exact = declared.batch_size is None and not declared.safe
     judges = isinstance(chosen, Judged) and network.steady and network.n_agents > 1
     if judges and exact and declared.step_size == "auto":
-        chosen = replace(chosen, step_size=GrowingStep())
+        chosen = replace(chosen, step_size=Growing())
     return cast(Method, chosen)
 
 
 def running(method: Method) -> Method:
-    """The method that runs: this one, or `Safe` or `Growing` around it."""
+    """The method that runs: this one, or `Safe` or `GrowingSteps` around it."""
     if not isinstance(method, Judged):
         return method
     if Declared.of(method).safe:
         return Safe(method)
-    return Growing(method) if grows(method) else method
+    return GrowingSteps(method) if grows(method) else method

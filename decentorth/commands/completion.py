@@ -17,7 +17,7 @@ from .. import registry
 from ..process.printing import say
 from ..settings import Setting, settings
 from .line.config import PUBLISHED, Command
-from .line.form import Form
+from .line.form import CommandForm
 from .line.shell import alone
 from .listing import KINDS
 
@@ -153,7 +153,7 @@ def flags(command: str, given: Words) -> Mapping[str, Setting]:
     found = resolve_name(PLACES[command])
     if not isinstance(found, type):
         return function_settings(found)
-    if not issubclass(found, Form):
+    if not issubclass(found, CommandForm):
         return settings(found)
     own = {kind: Command.own[kind] for kind in found.entries}
     try:

@@ -220,8 +220,11 @@ class Declared:
 
     @property
     def penalty_follows(self) -> bool:
-        """True if its penalties are multiples of 1 / step."""
-        return bool(self.penalty == "auto")
+        """True if its penalties are multiples of 1 / step.
+
+        A method with trackers then has ``field(problem, x, penalty)``, the field that they follow.
+        """
+        return False
 
     def resolved(self, network: Any) -> Any:
         """Return the method with the settings chosen that depend on the network.
@@ -264,9 +267,11 @@ class _Other(Declared):
     requires: tuple[type, ...] = ()
     requires_set: tuple[type, ...] = ()
     mixes: bool = True
+    penalty_follows: bool = False
 
     def __init__(self, method: object) -> None:
-        for name in ("requires", "requires_set", "mixes", *Declared.__annotations__):
+        properties = ("requires", "requires_set", "mixes", "penalty_follows")
+        for name in (*properties, *Declared.__annotations__):
             setattr(self, name, getattr(method, name, getattr(_Other, name)))
         for name in ("resolved", "suited"):
             setattr(self, name, getattr(method, name, lambda *given: method))

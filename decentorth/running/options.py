@@ -87,7 +87,7 @@ class Place(Drawn):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits(Settings):
+class RunLimits(Settings):
     """The settings of every run about its length, in Python and on the command line.
 
     Parameters
@@ -110,7 +110,7 @@ class Limits(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Limits):
+class Options(RunLimits):
     """How a run is recorded, and when it ends.
 
     Parameters

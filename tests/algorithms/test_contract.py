@@ -24,9 +24,10 @@ from decentorth.api.steps import resolved, running
 from decentorth.commands.new.algorithm import Template
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
+from decentorth.numerics.states import copied
 from decentorth.problems import PCA, FunctionProblem, Procrustes, RSRSettings, SparsePCA
 from decentorth.protocols import Array, LocalProducts, Signature, Signatures
-from decentorth.running.checkpoint.state_arrays import copied, put_together, taken_apart
+from decentorth.running.checkpoint.state_arrays import put_together, taken_apart
 from decentorth.sets import GeneralizedStiefel, JOrthogonal, Stiefel
 from decentorth.stopping import Consensus, Feasibility, GradientNorm
 from tests.reference import naive

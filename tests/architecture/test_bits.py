@@ -253,17 +253,17 @@ ALLOWED = {
         "any",
     ): "the diagonal of E, which all agents share",
     (
-        "decentorth/families/features/certificate.py",
+        "decentorth/families/features/exact_end.py",
         "_Flooding.total",
         "max",
     ): "Network.max, exact",
     (
-        "decentorth/families/features/certificate.py",
+        "decentorth/families/features/exact_end.py",
         "_measured",
         "norm",
     ): "a matrix that all agents share",
     (
-        "decentorth/families/features/certificate.py",
+        "decentorth/families/features/exact_end.py",
         "certify",
         "max",
     ): "the values, which all agents share",

@@ -64,7 +64,7 @@ LAYERS = {
     ),
     "features": Layer(("decentorth.families.features",), CORE, "numpy scipy"),
     "certificate": Layer(
-        ("decentorth.families.features.certificate",), f"{CORE} features api network", "numpy"
+        ("decentorth.families.features.exact_end",), f"{CORE} features api network", "numpy"
     ),
     "asynchronous": Layer(("decentorth.families.asynchronous",), CORE, "numpy"),
     "asynchronous runs": Layer(

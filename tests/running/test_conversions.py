@@ -170,7 +170,7 @@ def test_a_name_without_a_partner_is_refused(sites: tuple[str, ...], words: str)
         ((PROBLEM, "drfgt"), "so W is needed: a name such as 'ring'"),
         ((PROBLEM, "drfgt", "torus:3x3"), "'torus:3x3' has 9 agents, but the problem has 6"),
         (
-            (PROBLEM, "drfgt", tp.RandomMatching(6, 0)),
+            (PROBLEM, "drgta", tp.RandomMatching(6, 0)),
             "give step_size and penalty as numbers, and rounds without chebyshev",
         ),
         ((PROBLEM, "drfgt", lambda k: np.eye(6)), "topologies.PeriodicSequence([W0, W1])"),

@@ -7,6 +7,7 @@ import re
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 from decentorth.commands.sites.trial import NAMES
 from tests.support.conformance import CHECKS
 from tests.support.mpi import HUNG
-from tests.support.sites import SCREEN, Place, Tap, ended, errors, refuse
+from tests.support.sites import RUN, SCREEN, Place, Tap, ended, errors, refuse
 
 
 @pytest.fixture
@@ -155,11 +156,19 @@ def test_what_is_not_there_is_said_in_one_line(place: Place) -> None:
     )
 
 
+MASKED = ("--problem", "pca", "--rank", "2", "--algorithm", "rgd", "--step-size", "1e-3")
+
+
 @pytest.mark.slow
-def test_a_site_that_is_killed_comes_back_and_the_bits_are_the_same(place: Place) -> None:
+@pytest.mark.filterwarnings("ignore:secure:UserWarning")
+@pytest.mark.parametrize("run", [RUN, MASKED])
+def test_a_site_that_is_killed_comes_back_and_the_bits_are_the_same(
+    place: Place, run: Sequence[str]
+) -> None:
+    """New masks too give the bits of an unbroken run."""
     flags = ("--checkpoint-every", "50", "--rank-timeout", "6", "--retries", "9")
     with place.serving():
-        sites = [place.start(name, *flags, iterations=3000) for name in NAMES]
+        sites = [place.start(name, *flags, iterations=3000, run=run) for name in NAMES]
         killed = sites[2]
         outputs: list[list[tuple[int, str]]] = []
         reader = threading.Thread(target=lambda: outputs.append(ended(sites)))
@@ -168,12 +177,14 @@ def test_a_site_that_is_killed_comes_back_and_the_bits_are_the_same(place: Place
         while not kept.is_dir():
             time.sleep(0.01)
         killed.send_signal(signal.SIGKILL)
-        again = place.start("west", *flags, iterations=3000)
+        again = place.start("west", *flags, iterations=3000, run=run)
         back = ended([again])
         reader.join(HUNG)
     assert [code for code, _ in outputs[0][:2] + back] == [0, 0, 0], (outputs, back)
     assert all("lost        " in text for _, text in outputs[0][:2])
     expected = place.pooled(3000)
+    if run is MASKED:
+        expected = place.pooled(3000, "rgd:step_size=1e-3", secure=True)
     for name, x in zip(NAMES, expected, strict=True):
         assert place.points(name).tobytes() == x[None].tobytes()
 

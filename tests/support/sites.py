@@ -87,11 +87,11 @@ class Place:
         with np.load(self.root / f"run-{name}" / "final.npz") as saved:
             return saved["x"]
 
-    def pooled(self, iterations: int) -> Any:
+    def pooled(self, iterations: int, method: str = "drfgt", **more: Any) -> Any:
         """The points of all sites in one process."""
         files = ",".join(str(self.root / f"{name}.csv") for name in self.names)
         problem = do.problems.PCASettings(data=files, rank=2).problem(3, seed=0)
-        return np.asarray(do.solve(problem, "drfgt", "path", iterations=iterations).x)
+        return np.asarray(do.solve(problem, method, "path", iterations=iterations, **more).x)
 
 
 def ended(sites: Sequence[subprocess.Popen[str]]) -> list[tuple[int, str]]:

@@ -46,6 +46,7 @@ from decentorth import (
 )
 from decentorth.commands.run.command import main
 from decentorth.numerics.devices import is_on_device, numbers, open_device
+from decentorth.numerics.states import mapped
 from decentorth.problems import (
     GEVP,
     PCA,
@@ -55,7 +56,6 @@ from decentorth.problems import (
     pencil,
 )
 from decentorth.protocols import Declared, Direction, Retraction
-from decentorth.running.checkpoint.state_arrays import mapped
 from decentorth.sets import Euclidean, GeneralizedStiefel, Stiefel
 from decentorth.sets.retractions import named
 from decentorth.stopping import LocalMaximum
@@ -189,7 +189,9 @@ def test_singular_vectors_that_lapack_does_not_find_in_float32() -> None:
         matrix = stored["matrix"]
     u, _, vt = np.linalg.svd(matrix.astype(np.float64))
     for method in ("polar-svd", "polar"):
-        found = Stiefel(64, 64).project(open_device(f"{CPU}:float32").put(matrix[None]), method)
+        found: Any = Stiefel(64, 64).project(
+            open_device(f"{CPU}:float32").put(matrix[None]), method
+        )
         assert found.dtype == np.float32
         np.testing.assert_allclose(found.host()[0], u @ vt, rtol=0.0, atol=1e-6)
 

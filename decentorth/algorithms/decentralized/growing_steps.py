@@ -48,7 +48,7 @@ SKIPPED = 6
 P = Problem[object]
 
 
-class Growing(Wrapper):
+class GrowingSteps(Wrapper):
     """A method with growing steps.
 
     Parameters

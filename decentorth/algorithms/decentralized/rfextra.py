@@ -87,6 +87,10 @@ class RFEXTRA(Extra):
         """The field that the set must have."""
         return (Landing,) if self.direction == "landing" else (Dissolvable,)
 
+    @property
+    def penalty_follows(self) -> bool:
+        return self.penalty == "auto"
+
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> State:
         given = problem, network, streams, x0
         if self.direction == "landing":

@@ -204,6 +204,10 @@ class PenalisedTracking(Ordered):
     safe: bool = False
     eps: Eps = 0.5
 
+    @property
+    def penalty_follows(self) -> bool:
+        return self.penalty == "auto"
+
     def field(self, problem: Any, x: Array, penalty: Array) -> Array:
         """Return the tracked field at x, which is the landing field, shaped like ``x``.
 

@@ -31,11 +31,12 @@ class Wrapper:
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
 
     def __init__(self, method: Any) -> None:
+        declared = Declared.of(method)
         self.method = method
-        self.step_size = method.step_size
-        self.requires = method.requires
-        self.requires_set = method.requires_set
-        self.gradient_factor = method.gradient_factor
+        self.step_size = declared.step_size
+        self.requires = declared.requires
+        self.requires_set = declared.requires_set
+        self.gradient_factor = declared.gradient_factor
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.method!r})"

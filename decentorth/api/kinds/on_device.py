@@ -9,9 +9,9 @@ from ... import registry
 from ...network import connect
 from ...network.device import DeviceCollective, DeviceNetwork
 from ...numerics.devices import on_host, open_device
+from ...numerics.states import mapped
 from ...problems import FunctionProblem
 from ...protocols import Array, Completing, Declared, Network, Problem, Streams
-from ...running.checkpoint.state_arrays import mapped
 from ...running.loop import Outcome
 from ...running.options import Options
 from ...running.parts import Method, Parts

@@ -20,7 +20,7 @@ from ...running.checkpoint import newest_notes
 from ...running.checkpoint.checkpoint_files import FOLDER
 from ...settings import Setting, settings
 from .config_files import load
-from .form import Form, Groups, Saved, Texts, config_bytes, early_flag
+from .form import CommandForm, Groups, Saved, Texts, config_bytes, early_flag
 from .run_settings import CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, TOLERANCES, Joining, RunSettings
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ _JUDGES = (*TOLERANCES, "end_tolerance")
 """Settings of a run or a method by which it can converge."""
 
 
-class Command(Form[Configuration]):
+class Command(CommandForm[Configuration]):
     """The command line of a run: one problem and one algorithm."""
 
     program = "decentorth run"

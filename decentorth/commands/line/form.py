@@ -59,7 +59,7 @@ Texts = Mapping[str, object]
 """The text of the settings that are given by flag, by name."""
 
 
-class Form(ABC, Generic[C]):
+class CommandForm(ABC, Generic[C]):
     """A dataclass of settings, read from flags and a configuration file.
 
     Some fields name entries, whose settings are read too. Each command is a subclass, which
@@ -294,9 +294,9 @@ class Form(ABC, Generic[C]):
 
     def _files(self, given: Values) -> dict[str, tuple[str, ...]]:
         """The files of the sites, for each setting of the problem that names some."""
-        from ...problems.common.division import Divided
+        from ...problems.common.division import DividedSettings
 
-        if not issubclass(self.types["problem"], Divided):
+        if not issubclass(self.types["problem"], DividedSettings):
             return {}
         from ...data.sites import site_files
 

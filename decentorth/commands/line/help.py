@@ -8,10 +8,10 @@ from typing import Any
 from topologies.line.flags import Parser, unknown
 
 from ...settings import Setting
-from .form import Form, early_flag
+from .form import CommandForm, early_flag
 
 
-def help_of(form: Form[Any], topic: str = "") -> str:
+def help_of(form: CommandForm[Any], topic: str = "") -> str:
     """Return the help of a command: its settings in groups, with choices and defaults.
 
     Without a ``topic`` these are the `first` settings, and those of the problem and the method
@@ -29,7 +29,7 @@ def help_of(form: Form[Any], topic: str = "") -> str:
     return Parser(groups, form.program, form.summary).format_help()
 
 
-def _first(form: Form[Any], groups: Mapping[str, Mapping[str, Setting]]) -> str:
+def _first(form: CommandForm[Any], groups: Mapping[str, Mapping[str, Setting]]) -> str:
     """The help without a topic."""
     own = {name: setting for group in groups.values() for name, setting in group.items()}
     method = own["algorithm"]

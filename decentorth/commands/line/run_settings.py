@@ -12,7 +12,7 @@ from topologies.line.text import specifications
 from ... import network
 from ...protocols import Quantity
 from ...running.checkpoint import interval
-from ...running.options import Drawn, Limits, Place
+from ...running.options import Drawn, Place, RunLimits
 from ...settings import Count, Finite, Natural, Positive, Quiet, Range, Seconds, settings
 from ...stopping import LocalMaximum
 
@@ -120,7 +120,7 @@ class CaseSettings(Drawn):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunSettings(CaseSettings, Place, Limits):
+class RunSettings(CaseSettings, Place, RunLimits):
     """The settings that every run has.
 
     Parameters

@@ -24,7 +24,7 @@ from ...process import environment as _mpienv
 from ...process.abort import abort
 from ...process.withholding import withheld
 from .config_files import with_flags
-from .form import Form, Saved, config_bytes, early_flag
+from .form import CommandForm, Saved, config_bytes, early_flag
 from .help import help_of
 
 Errors = tuple[type[Exception], ...]
@@ -36,7 +36,7 @@ LONGEST, LONGEST_WORD = 1000, 300
 """The approximate maximum number of characters of an error's line, and of a word in it."""
 T = TypeVar("T")
 C = TypeVar("C", bound=Saved)
-AnyForm = type[Form[Any]]
+AnyForm = type[CommandForm[Any]]
 log = logging.getLogger(__name__)
 
 
@@ -198,7 +198,9 @@ def show_help(form: AnyForm, words: Sequence[str], speaks: bool = True) -> int:
     return say(help_of(form(rest, path, raw), topic), speaks)
 
 
-def read_configuration(form: type[Form[C]], words: Sequence[str], communicator: Communicator) -> C:
+def read_configuration(
+    form: type[CommandForm[C]], words: Sequence[str], communicator: Communicator
+) -> C:
     """The configuration, which rank 0 reads and shares: an error of rank 0 is raised by all.
 
     An InputError if ranks were started with other arguments.

@@ -32,7 +32,7 @@ from ...records.saved_runs import read_start
 from ...running.checkpoint import ENDINGS, Checkpoints, PendingSignals, Resumed
 from ...running.checkpoint.checkpoint_files import FOLDER, CheckpointError
 from ...running.metrics import AgentErrors
-from ...running.options import Limits, Place
+from ...running.options import Place, RunLimits
 from ...settings import Settings, Values, settings, values
 from ...stopping import Rule
 from ..line import wiring
@@ -217,7 +217,7 @@ class Execution:
             if given.record_agents:
                 metrics.append(AgentErrors(run.parts.problem.n_agents, run.problem.shape))
             options = Options(
-                **shared(given, Limits),
+                **shared(given, RunLimits),
                 stopping=stopping_rule(given),
                 rows=given.history_rows,
                 recorders=[output, *recorders],

@@ -101,7 +101,7 @@ class LandingSet(Landing, ConstraintSet, Protocol):
     """A set with a landing field and a measure of infeasibility."""
 
 
-class Agent:
+class AsynchronousAgent:
     """An agent with its own state and the newest messages from its neighbours.
 
     Parameters

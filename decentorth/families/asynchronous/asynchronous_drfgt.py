@@ -40,7 +40,7 @@ from decentorth.algorithms.common import (
 from decentorth.protocols import Array, Collective, Landing, Problem, Stop
 from decentorth.settings import Condition, Count, Natural, NotNegative, Positive
 
-from .agent import COUNT, Agent, LandingSet, quantum
+from .agent import COUNT, AsynchronousAgent, LandingSet, quantum
 from .live import Live
 from .log import check_place, read_agent, versions, write
 from .schedule import Clocks, Graph, drawn, repeated
@@ -190,7 +190,7 @@ class AsynchronousDRFGT(Method):
         for i, number in enumerate(range(problem.agents.start, problem.agents.stop)):
             alone = problem.restrict(slice(number, number + 1))
             own.append(
-                Agent(
+                AsynchronousAgent(
                     number,
                     alone,
                     x[i : i + 1],

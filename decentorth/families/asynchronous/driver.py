@@ -9,7 +9,7 @@ import numpy as np
 
 from decentorth.protocols import Index
 
-from .agent import Agent
+from .agent import AsynchronousAgent
 
 
 class Driver:
@@ -33,7 +33,7 @@ class Driver:
         repeat it.
     """
 
-    def __init__(self, agents: Sequence[Agent]) -> None:
+    def __init__(self, agents: Sequence[AsynchronousAgent]) -> None:
         self.agents = list(agents)
         self.whole = True
         self.first = self.agents[0].first()

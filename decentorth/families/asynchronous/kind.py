@@ -23,7 +23,7 @@ from decentorth.stopping import LocalMaximum, rules_of
 log = logging.getLogger(__name__)
 
 
-class Agents(Run):
+class AsynchronousRun(Run):
     """A run whose iterations are activations of single agents.
 
     The agents draw the losses of messages themselves.
@@ -108,7 +108,7 @@ class Agents(Run):
         return resumed._replace(state=state._replace(k=max(state.k, made)))
 
 
-class Restarting(Agents):
+class Restarting(AsynchronousRun):
     """The agents of a rank that is lost begin again from their own checkpoints, on the ranks that
     are left."""
 
@@ -119,7 +119,7 @@ class Restarting(Agents):
         return arguments.on_rank_loss == "restart"
 
     def _network(self) -> Network:
-        if not Agents.fits(self.arguments):
+        if not AsynchronousRun.fits(self.arguments):
             raise ValueError(
                 "on_rank_loss restart is for asynchronous agents: give shrink, or leave it out"
             )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from decentorth._lazy import lazily
 
 if TYPE_CHECKING:
-    from .kind import Agents as Agents
     from .kind import Restarting as Restarting
 
 __getattr__, __dir__ = lazily(__name__)

@@ -2,7 +2,7 @@
 
 Every rank activates its agents in turn, with the newest messages that have arrived, and sends
 without waiting: a message that the last one to the same agent still blocks is dropped, as if lost.
-The agents learn the end by flooding (`agent.Agent.level`); the ranks continue until each has
+The agents learn the end by flooding (`agent.AsynchronousAgent.level`); the ranks continue until each has
 learned it.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from decentorth.protocols import Index
 
-from .agent import AGREED, COUNT, Agent, Message
+from .agent import AGREED, COUNT, AsynchronousAgent, Message
 from .driver import Driver
 from .log import write_agent
 from .schedule import Clocks, Graph, uniforms
@@ -49,7 +49,12 @@ class Live(Driver):
     """
 
     def __init__(
-        self, agents: Sequence[Agent], graph: Graph, clocks: Clocks, seed: int, network: Any
+        self,
+        agents: Sequence[AsynchronousAgent],
+        graph: Graph,
+        clocks: Clocks,
+        seed: int,
+        network: Any,
     ) -> None:
         super().__init__(agents)
         self._graph = graph

@@ -25,7 +25,7 @@ import numpy as np
 
 from decentorth.protocols import Index
 
-from .agent import Agent
+from .agent import AsynchronousAgent
 from .schedule import Graph, repeated
 
 _HEADER_BYTES = 1 << 20
@@ -146,7 +146,7 @@ def read(path: PathLike) -> Recorded:
     return Recorded(header, tuple(content[a:b] for a, b in pairwise(ends)))
 
 
-def write_agent(folder: Path, agent: Agent) -> None:
+def write_agent(folder: Path, agent: AsynchronousAgent) -> None:
     """Write an agent's checkpoint into the folder, in place of its last one; an OSError if that
     cannot be done."""
     folder.mkdir(exist_ok=True)
@@ -154,7 +154,7 @@ def write_agent(folder: Path, agent: Agent) -> None:
     write(str(folder / f"agent-{agent.number:05d}"), body, _agent(agent), "agent")
 
 
-def read_agent(folder: Path, agent: Agent) -> Index | None:
+def read_agent(folder: Path, agent: AsynchronousAgent) -> Index | None:
     """The checkpoint of an agent in the folder, None without one; a ValueError if it is damaged, or
     of another agent or run."""
     path = folder / f"agent-{agent.number:05d}"
@@ -172,7 +172,7 @@ def read_agent(folder: Path, agent: Agent) -> Index | None:
     return np.frombuffer(content, "<i8").astype(np.int64)
 
 
-def _agent(agent: Agent) -> dict[str, Any]:
+def _agent(agent: AsynchronousAgent) -> dict[str, Any]:
     return {"agent": agent.number, "quantum": agent.unit, "neighbours": [agent.ins, agent.outs]}
 
 

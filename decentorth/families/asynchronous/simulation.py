@@ -11,7 +11,7 @@ import numpy as np
 
 from decentorth.protocols import Index
 
-from .agent import AGREED, Agent, Mass, Message
+from .agent import AGREED, AsynchronousAgent, Mass, Message
 from .driver import Driver
 from .schedule import Activation
 
@@ -37,7 +37,7 @@ class Simulation(Driver):
     """
 
     def __init__(
-        self, agents: Sequence[Agent], schedule: Schedule, ends: Sequence[float] = ()
+        self, agents: Sequence[AsynchronousAgent], schedule: Schedule, ends: Sequence[float] = ()
     ) -> None:
         super().__init__(agents)
         self._schedule = schedule
@@ -66,7 +66,7 @@ class Simulation(Driver):
         network.bytes += len(agent.outs) * self.message_bytes
         return k + 1
 
-    def activate(self) -> Agent:
+    def activate(self) -> AsynchronousAgent:
         """Run the next activation of the schedule and return its agent."""
         number, versions = next(self._coming)
         agent = self.agents[number]

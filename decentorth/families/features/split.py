@@ -37,7 +37,7 @@ from decentorth.numerics.ordered_sums import sums
 from decentorth.numerics.threads import one_thread
 from decentorth.problems.base import AgentProblem, Selection, stream
 from decentorth.problems.common.checks import is_matrix, matrices
-from decentorth.problems.common.division import Divided, even_counts
+from decentorth.problems.common.division import DividedSettings, even_counts
 from decentorth.problems.common.pooled import Units
 from decentorth.problems.deferred import Deferred, Outline, on_each_rank
 from decentorth.protocols import Array, Collective, Index, Observed
@@ -553,7 +553,7 @@ def random_features(m: int, among: Among, agents: slice, view: int = 0) -> list[
     return [stream(0, agent, 1).standard_normal((m, widths[view])) for agent, widths in drawn]
 
 
-def no_units(settings: Divided, *widths: int) -> tuple[Units, ...]:
+def no_units(settings: DividedSettings, *widths: int) -> tuple[Units, ...]:
     """The units of random samples with views of these widths, if units are requested."""
     return tuple(map(Units.none, widths)) if settings.wanted.any else ()
 

@@ -16,14 +16,14 @@ tuning, and every cost to every tolerance, with modelled wall time on named netw
 from ..._lazy import lazily
 from .comparison import Comparison as Comparison
 from .comparison import load as load
+from .comparison_plan import ComparisonPlan as ComparisonPlan
+from .comparison_plan import compare as compare
 from .comparison_rules import Rules as Rules
 from .counts import Line as Line
 from .counts import MedianRange as MedianRange
 from .model import NETWORKS as NETWORKS
 from .model import NetworkModel as NetworkModel
 from .model import wall_time as wall_time
-from .plan import ComparisonPlan as ComparisonPlan
-from .plan import compare as compare
 from .tuning import Entry as Entry
 
 __getattr__, __dir__ = lazily(__name__)

@@ -20,7 +20,7 @@ from topologies.line.flags import InputError
 
 from ... import registry
 from ...commands.line import wiring
-from ...commands.line.form import Form, Groups, Saved, config_bytes
+from ...commands.line.form import CommandForm, Groups, Saved, config_bytes
 from ...commands.line.run_settings import CaseSettings, ConfigFile, PrintConfig
 from ...commands.line.shell import REFUSALS, by_root, one_line, read_configuration, serve, together
 from ...figures.canvas import check_matplotlib
@@ -32,10 +32,10 @@ from ...records.progress_bar import SettingUp, trial_progress
 from ...records.run_files import COMPARISON, refuse_unmarked, replacing
 from ...settings import Count, Quiet, Values, settings, values
 from .comparison import Comparison
+from .comparison_plan import RUNS, ComparisonPlan, networks_named
 from .comparison_rules import Rules
 from .methods import methods
 from .model import NetworkModel
-from .plan import RUNS, ComparisonPlan, networks_named
 from .saved import FILES
 from .trials import Store
 from .workers import processes
@@ -114,7 +114,7 @@ class CompareConfiguration(Saved):
         return CompareForm.grouped(self.settings, parts, outputs)
 
 
-class CompareForm(Form[CompareConfiguration]):
+class CompareForm(CommandForm[CompareConfiguration]):
     """The command line of a comparison."""
 
     program = "decentorth compare"

@@ -55,7 +55,7 @@ class Carrier(Protocol):
         return signed
 
 
-class _Exchange:
+class _EdgeExchange:
     """A repeated exchange of fixed buffers."""
 
     def __init__(self, owner: AlongEdges, sends: Links, receives: Links) -> None:
@@ -129,10 +129,10 @@ class AlongEdges(Communicator):
                 "other nothing: give a W of the graph of the sites"
             )
 
-    def exchange(self, sends: Links, receives: Links) -> _Exchange:
+    def exchange(self, sends: Links, receives: Links) -> _EdgeExchange:
         for rank, _ in (*sends, *receives):
             self._check(rank)
-        return _Exchange(self, sends, receives)
+        return _EdgeExchange(self, sends, receives)
 
     def send(self, array: Array, target: int) -> None:
         self.give(target, ARRAYS, array.tobytes())

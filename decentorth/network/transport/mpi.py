@@ -33,7 +33,7 @@ from ...process.environment import (
 )
 from ...process.process_ends import early, ended, initializing, mark_end
 from ...protocols import Array, Index
-from .watch import Pulse, Watch
+from .watch import Pulse, Watchdog
 
 finalizing = "mpi4py.MPI" not in sys.modules
 """True if this module finalizes MPI. mpi4py also does so after the loss of a rank, and in a child
@@ -208,8 +208,8 @@ class MpiCommunicator:
         self._watch = self._new_watch() if self.size > 1 else None
         _opened[self] = None
 
-    def _new_watch(self) -> Watch:
-        return Watch(self.rank, self.size, self.allgather_bytes, _pulse, MPI.Is_finalized)
+    def _new_watch(self) -> Watchdog:
+        return Watchdog(self.rank, self.size, self.allgather_bytes, _pulse, MPI.Is_finalized)
 
     @property
     def root(self) -> bool:

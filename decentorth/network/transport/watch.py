@@ -76,7 +76,7 @@ class _Peer(NamedTuple):
     host: str
 
 
-class Watch:
+class Watchdog:
     """The watchdog of this rank: it watches the predecessor and is watched by the successor, until
     `close` or ``finished()``.
 

@@ -40,7 +40,7 @@ def _union(faults: list[Struck], nothing: Mask, t: int) -> Mask:
     return reduce(np.logical_or, [struck(t) for struck in faults], nothing)
 
 
-class Edges(NamedTuple):
+class EdgeEnds(NamedTuple):
     """The edges of a network, each once, or its directed messages.
 
     Edges are sorted by their upper end, then by their lower end.
@@ -49,11 +49,11 @@ class Edges(NamedTuple):
     lower: Index
     upper: Index
 
-    def directed(self) -> Edges:
+    def directed(self) -> EdgeEnds:
         """Every message as (sender, receiver): first the messages to upper ends, then those to
         lower ends."""
         ends = self.lower, self.upper
-        return Edges(np.concatenate(ends), np.concatenate(ends[::-1]))
+        return EdgeEnds(np.concatenate(ends), np.concatenate(ends[::-1]))
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class MessageLoss(Fault, ABC):
     """Some messages do not arrive."""
 
     @abstractmethod
-    def lost(self, edges: Edges, seed: int, number: int) -> Struck:
+    def lost(self, edges: EdgeEnds, seed: int, number: int) -> Struck:
         """Return a function that gives the mask of the `Edges.directed` messages lost in a
         round."""
 
@@ -89,7 +89,7 @@ class Loss(MessageLoss):
     def working(self) -> float:
         return (1.0 - self.p) ** 2
 
-    def lost(self, edges: Edges, seed: int, number: int) -> Struck:
+    def lost(self, edges: EdgeEnds, seed: int, number: int) -> Struck:
         return partial(self._struck, Draws(seed, number, *edges.directed()))
 
     def _struck(self, draws: Draws, t: int) -> Mask:
@@ -106,7 +106,7 @@ class Failures(MessageLoss):
     def working(self) -> float:
         return 1.0 - self.p
 
-    def lost(self, edges: Edges, seed: int, number: int) -> Struck:
+    def lost(self, edges: EdgeEnds, seed: int, number: int) -> Struck:
         return partial(self._struck, Draws(seed, number, *edges))
 
     def _struck(self, draws: Draws, t: int) -> Mask:
@@ -147,7 +147,7 @@ class Bursts(_Lasting, MessageLoss):
     def working(self) -> float:
         return self.p * (1.0 - self.bad) ** 2 + (1.0 - self.p) * (1.0 - self.good) ** 2
 
-    def lost(self, edges: Edges, seed: int, number: int) -> Struck:
+    def lost(self, edges: EdgeEnds, seed: int, number: int) -> Struck:
         chain = Chain(Draws(seed, number, *edges), self.p, self.length)
         draws = Draws(seed, number | 1 << 16, *edges.directed())
         return partial(self._struck, chain, draws)
@@ -221,7 +221,7 @@ class Coding(Fault, ABC):
 
 
 @dataclass(frozen=True)
-class _Sparse(Coding):
+class _SparseCoding(Coding):
     """A share of an array's entries is sent, at least one."""
 
     share: Share = 0.1
@@ -233,7 +233,7 @@ class _Sparse(Coding):
 
 
 @dataclass(frozen=True)
-class TopK(_Sparse):
+class TopK(_SparseCoding):
     """The largest entries of an array in absolute value, with their positions; among equal ones the
     first."""
 
@@ -250,7 +250,7 @@ class TopK(_Sparse):
 
 
 @dataclass(frozen=True)
-class RandomK(_Sparse):
+class RandomK(_SparseCoding):
     """Entries that both ends draw, so that positions are not sent; without feedback they are
     divided by the share, without bias."""
 

@@ -17,18 +17,18 @@ from ..network import Arrays, InFlight, Network, Placement, Plan
 from ..traffic import Traffic
 from .channel import Channel, ChannelError
 from .draws import Mask
-from .faults import Coding, Delay, Edges, MessageLoss, any_of
+from .faults import Coding, Delay, EdgeEnds, MessageLoss, any_of
 from .message_memory import Memory
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-def edges_of(W: Csr | csr_array) -> Edges:
+def edges_of(W: Csr | csr_array) -> EdgeEnds:
     """The edges of a symmetric matrix."""
     rows = entry_rows(W)
     below = W.indices < rows
-    return Edges(W.indices[below].astype(np.int64), rows[below])
+    return EdgeEnds(W.indices[below].astype(np.int64), rows[below])
 
 
 class _LossyPlan(Plan):

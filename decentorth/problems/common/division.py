@@ -84,7 +84,7 @@ class Sourced(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Divided(Sourced):
+class DividedSettings(Sourced):
     """Settings of samples that are divided over the agents.
 
     Parameters
@@ -167,7 +167,7 @@ class Divided(Sourced):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Centred(Divided):
+class Centred(DividedSettings):
     """Settings of samples that may be centred."""
 
     center: Centering = True
@@ -269,7 +269,7 @@ class Division(SampleSource):
     """
 
     data: Sequence[str]
-    settings: Divided
+    settings: DividedSettings
     n_agents: int
     seed: int
 
@@ -468,7 +468,7 @@ class Part(NamedTuple):
 
 
 def samples_of(
-    settings: Divided, n_agents: int, seed: int, draw: Draw | None = None
+    settings: DividedSettings, n_agents: int, seed: int, draw: Draw | None = None
 ) -> SampleSource:
     """The samples of all agents: those of a file, which the seed divides over the agents, or those
     that ``draw`` generates."""
@@ -477,7 +477,7 @@ def samples_of(
     return draw(n_agents, seed)
 
 
-def files_of_features(settings: Divided, n_agents: int) -> Division | None:
+def files_of_features(settings: DividedSettings, n_agents: int) -> Division | None:
     """The files of the sites, where each has features of the same samples; else None."""
     source = Division([settings.source], settings, n_agents, 0)
     if not settings.from_file or not source.files:

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Once(Generic[T]):
+class ComputedOnce(Generic[T]):
     """A function without arguments that computes its value at the first call.
 
     Unlike `functools.cache` it can be copied to the processes of joblib.

@@ -165,7 +165,7 @@ class _Gram(NamedTuple):
         return None
 
 
-class _Sparse(NamedTuple):
+class _SparseSquares(NamedTuple):
     """The data of agents with sparse rows: ``rows`` A, ``targets`` B or None for zero, ``twice`` 2
     w (n, 1, 1)."""
 
@@ -217,12 +217,12 @@ class _Sparse(NamedTuple):
     def curvature(self) -> Array:
         return np.abs(self.twice[:, 0, 0]) * np.array([a.largest() for a in self.rows])
 
-    def on(self, put: Callable[[Any], Any]) -> _Sparse:
+    def on(self, put: Callable[[Any], Any]) -> _SparseSquares:
         raise ValueError("sparse samples do not run on a device: leave device out")
 
-    def take(self, local: Selection) -> _Sparse:
+    def take(self, local: Selection) -> _SparseSquares:
         targets = _of(lambda own: selected(own, local), self.targets)
-        return _Sparse(selected(self.rows, local), targets, self.twice[local])
+        return _SparseSquares(selected(self.rows, local), targets, self.twice[local])
 
     def counts(self) -> list[int]:
         return [len(rows) for rows in self.rows]
@@ -234,7 +234,7 @@ class _Sparse(NamedTuple):
         return None
 
 
-_Form = _Rows | _Gram | _Sparse
+_Form = _Rows | _Gram | _SparseSquares
 _Part = tuple[Index | None, _Form]
 """The numbers of agents, None for all, and their data."""
 
@@ -261,7 +261,7 @@ def _forms(rows: Sequence[Any], targets: Targets, weights: Array) -> list[_Part]
         own = [rows[i] for i in members]
         wanted = None if targets is None else [targets[i] for i in members]
         if kind == -1:
-            form: _Form = _Sparse(own, wanted, 2.0 * w[:, None, None])
+            form: _Form = _SparseSquares(own, wanted, 2.0 * w[:, None, None])
         elif kind == 0:
             h = np.stack([2.0 * weight * (a.T @ a) for weight, a in zip(w, own, strict=True)])
             k = None

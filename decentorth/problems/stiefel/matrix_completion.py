@@ -33,7 +33,7 @@ from ...settings import Count, NotNegative, Positive, Probability, check
 from ..base import AgentProblem, Selection, stream
 from ..common.checks import matrices
 from ..common.division import DataPlace, Shuffling, Sourced, even_counts
-from ..common.once import Once
+from ..common.once import ComputedOnce
 from ..common.rows import Runs
 from ..deferred import Deferred, Outline, on_each_rank
 from ..loadable import Loadable
@@ -338,7 +338,7 @@ class MatrixCompletionSettings(Sourced):
                 n_agents, build, lambda: self._outline(counts, self.dimension, seed, known)
             )
 
-        @Once
+        @ComputedOnce
         def opened() -> MatrixFile:
             return MatrixFile(str(self.data), Columns(self.triplet_columns), self.triplets)
 

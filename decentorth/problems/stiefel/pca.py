@@ -264,7 +264,7 @@ class PCASettings(Centred):
     def features(self, n_agents: int, seed: int) -> Deferred:
         """The problem of agents that hold features of all samples: those of their own files, or
         consecutive columns of one file, which each rank reads whole."""
-        from ..split import split_pca
+        from ..split_features import split_pca
 
         return split_pca(self, n_agents, seed)
 

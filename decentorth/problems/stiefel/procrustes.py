@@ -17,7 +17,7 @@ from ...settings import Count, Positive, Share
 from ..base import stream
 from ..common.checks import AgentArrays, SparseOrArrays, matrices, samples
 from ..common.division import Shuffling, Sourced, even_counts
-from ..common.once import Once
+from ..common.once import ComputedOnce
 from ..common.pooled import with_spectrum
 from ..common.squares import SquaresProblem, gram_numbers
 from ..deferred import Deferred, Outline, on_each_rank
@@ -170,7 +170,7 @@ class ProcrustesSettings(Sourced):
     def _from_files(self, n_agents: int, seed: int) -> Deferred:
         from ...data import Columns, partition, resolve
 
-        @Once
+        @ComputedOnce
         def files() -> tuple[Any, Any]:
             data = resolve(str(self.data), Columns(keep_sparse=True))
             targets = resolve(str(self.targets))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pytest
@@ -27,11 +27,12 @@ from decentorth import (
     solve,
 )
 from decentorth.api import Run, set_up
-from decentorth.authoring import Decentralized, GrowingStepSize, Limits, Spectrum
+from decentorth.authoring import Limits, Spectrum
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
+from decentorth.numerics.states import copied
 from decentorth.problems import PCA, PCASettings, Procrustes
-from decentorth.running.checkpoint.state_arrays import copied, taken_apart
+from decentorth.running.checkpoint.state_arrays import taken_apart
 from decentorth.stopping import Consensus, GradientNorm
 from tests.support.marks import first_row_is_quick
 from tests.support.networks import Recording, Replaying
@@ -368,10 +369,12 @@ class OwnState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own(Decentralized):
-    """Tracking of Riemannian gradients whose points are projected, written from the equations."""
+class Own:
+    """Tracking of Riemannian gradients whose points are projected, written from the equations; it
+    inherits nothing."""
 
-    step_size: GrowingStepSize = "auto"
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+    step_size: Any = "auto"
 
     def limits(self, spectrum: Spectrum) -> Limits:
         return Limits(1.0 - spectrum.lambda_2)
@@ -402,5 +405,3 @@ def test_the_steps_of_a_method_of_ones_own_grow_too() -> None:
     assert grown.converged
     assert grown.state.progress.exponent > 0
     assert grown.row.iteration < 0.5 * constant.row.iteration
-    with pytest.raises(ValueError, match="leave out batch_size and safe"):
-        Own(step_size="growing", batch_size=3)

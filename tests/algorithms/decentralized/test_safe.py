@@ -13,6 +13,7 @@ import pytest
 import topologies as tp
 from decentorth import DRFGT, Safe, solve
 from decentorth.algorithms.decentralized.safe import LAST
+from decentorth.algorithms.decentralized.wrappers import WrappedState
 from decentorth.api import Run, set_up
 from decentorth.problems import FunctionProblem, ProcrustesSettings
 from decentorth.protocols import Array
@@ -114,7 +115,7 @@ class Watched(NamedTuple):
     # ||Lambda_i(x_0)||
     gap: float
     gradient: list[float]  # the gradient norm of f at the projected mean, every 20th iteration
-    state: Any
+    state: WrappedState
 
 
 def watch(run: Run, iterations: int) -> Watched:

@@ -21,7 +21,7 @@ import topologies as tp
 from benchmarks.asynchronous import pca, trial
 from decentorth.__main__ import main
 from decentorth.commands.line.config import Command
-from decentorth.families.asynchronous.agent import Agent
+from decentorth.families.asynchronous.agent import AsynchronousAgent
 from decentorth.families.asynchronous.log import decoded, read, read_agent, write_agent
 from decentorth.families.asynchronous.schedule import Activation, Clocks, Graph, drawn, repeated
 from decentorth.families.asynchronous.simulation import Simulation
@@ -48,12 +48,14 @@ DATA = [a * [2.0, 1.8, 0.3, 0.3, 0.2, 0.2] for a in samples((20, 9, 30, 15, 12),
 PROBLEM = PCA(DATA, R, weights="agents")
 
 
-def agents() -> list[Agent]:
+def agents() -> list[AsynchronousAgent]:
     start = Stiefel(D, R).random(np.random.default_rng(0))
     x = np.repeat(start[None], N, axis=0)
     parts = [PROBLEM.restrict(slice(i, i + 1)) for i in range(N)]
     return [
-        Agent(i, parts[i], x[i : i + 1], UNIT, STEP, PENALTY, GRAPH.ins[i], GRAPH.outs[i], N)
+        AsynchronousAgent(
+            i, parts[i], x[i : i + 1], UNIT, STEP, PENALTY, GRAPH.ins[i], GRAPH.outs[i], N
+        )
         for i in range(N)
     ]
 

@@ -20,7 +20,7 @@ from decentorth.network.unreliable.draws import Chain, Draws
 from decentorth.network.unreliable.faults import (
     FAULTS,
     Bursts,
-    Edges,
+    EdgeEnds,
     Loss,
     MessageLoss,
     fault,
@@ -195,7 +195,7 @@ def test_topk_late_and_lossy_as_agent_by_agent(repair: bool) -> None:
 @pytest.mark.slow
 def test_bursts_have_the_stationary_law_of_gilbert_and_elliott() -> None:
     p, length, bad, good = 0.2, 6.0, 0.7, 0.05
-    edges = Edges(np.arange(2000), np.arange(2000) + 1)
+    edges = EdgeEnds(np.arange(2000), np.arange(2000) + 1)
     chain = Chain(Draws(11, 0, *edges), p, length)
     states = np.array([chain(t) for t in range(300)])
     # correlated over about that many rounds

@@ -31,7 +31,7 @@ from decentorth.problems.common.division import (
     placed,
     samples_of,
 )
-from decentorth.problems.common.once import Once
+from decentorth.problems.common.once import ComputedOnce
 from decentorth.problems.common.pooled import HERE, Units, Wanted, refuse_constant, units
 from decentorth.problems.deferred import Deferred, Outline
 from decentorth.protocols import Array, Collective
@@ -254,7 +254,7 @@ class TwoViews(Centred):
         share = np.sqrt(self.correlation * self.decay ** np.arange(k))
         rest = np.sqrt(1.0 - share * share)
 
-        @Once
+        @ComputedOnce
         def mixings() -> list[Array]:
             shared = stream(seed)
             return [_mixing(n, self.condition, shared) for n in (self.dimension, self.dimension_y)]

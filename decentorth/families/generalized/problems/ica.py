@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike
 from decentorth.numerics.threads import one_thread
 from decentorth.problems.base import C, stream
 from decentorth.problems.common.checks import AgentArrays, agent_weights, matrices, samples
-from decentorth.problems.common.division import AgentSamples, Divided, Generated, samples_of
+from decentorth.problems.common.division import AgentSamples, DividedSettings, Generated, samples_of
 from decentorth.problems.common.pooled import Wanted, total, whitening
 from decentorth.problems.common.rows import SeparableLosses
 from decentorth.problems.deferred import Deferred, Outline
@@ -324,7 +324,7 @@ class GeneralizedICA(LogCosh[GeneralizedStiefel]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ICASettings(Divided):
+class ICASettings(DividedSettings):
     """Independent component analysis of mixed Laplace sources, or of a user's samples.
 
     Parameters

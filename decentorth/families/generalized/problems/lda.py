@@ -34,7 +34,7 @@ from decentorth.families.features.split import (
 from decentorth.numerics.ordered_sums import sums
 from decentorth.numerics.threads import one_thread
 from decentorth.problems.common.division import (
-    Divided,
+    DividedSettings,
     Division,
     SampleFile,
     files_of_features,
@@ -171,7 +171,7 @@ def check_within(within: Array, size: Array) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LDASettings(Divided):
+class LDASettings(DividedSettings):
     """Linear discriminant analysis: the directions that separate the classes of labelled samples
     best.
 

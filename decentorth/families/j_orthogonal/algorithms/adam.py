@@ -26,7 +26,7 @@ LEARNING_RATE = 0.03
 """The default learning rate."""
 
 
-class Moments(NamedTuple):
+class AdamMoments(NamedTuple):
     """The moments m and s, each ``(1, free, n)``; empty if no row is free."""
 
     mean: Array
@@ -38,14 +38,14 @@ def free_rows(constraint: Signatures) -> slice:
     return slice(constraint.copies * len(constraint.each.signs), None)
 
 
-def begin(constraint: Signatures, x0: Array) -> Moments:
+def begin(constraint: Signatures, x0: Array) -> AdamMoments:
     """The moments at the start."""
     mean = np.zeros_like(x0[:, free_rows(constraint)])
-    return Moments(mean, mean.copy())
+    return AdamMoments(mean, mean.copy())
 
 
 def descend(
-    constraint: Signatures, x: Array, g: Array, moments: Moments, k: int, rate: float
+    constraint: Signatures, x: Array, g: Array, moments: AdamMoments, k: int, rate: float
 ) -> None:
     """Make the Adam step of iteration ``k`` = 0, 1, ...; changes x and the moments in place."""
     mean, square = moments

@@ -42,7 +42,7 @@ from decentorth.protocols import Array, Index, Network, Problem, Signatures, Str
 from decentorth.settings import Positive
 
 from . import adam
-from .adam import Moments
+from .adam import AdamMoments
 
 SMALL = 1e-10
 """Added to Adagrad's root, so that a slope of zero does not move."""
@@ -58,7 +58,7 @@ class CSDMState(NamedTuple):
     x: Array
     factors: Factors
     squares: Factors
-    moments: Moments
+    moments: AdamMoments
     k: int
     gradients: int
 

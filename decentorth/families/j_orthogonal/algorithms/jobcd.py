@@ -60,7 +60,7 @@ from ..kernels import pair_kernels
 from ..kernels.subproblem import CERTAIN, isotropic, linear_term, ray_matrix
 from ..kernels.subproblem import largest_eigenvalue as largest
 from . import adam
-from .adam import Moments
+from .adam import AdamMoments
 
 Pairs = tuple[Index, Index]
 """The rows of k pairs, ``(k,)`` each."""
@@ -119,7 +119,7 @@ class JOBCDState(NamedTuple):
     value: Array
     drift: Array
     ray: Array
-    moments: Moments
+    moments: AdamMoments
     corrections: int
     k: int
     gradients: int

@@ -21,7 +21,7 @@ from decentorth.problems.base import stream
 from decentorth.problems.common.checks import SparseOrArrays, samples
 from decentorth.problems.common.division import (
     DIVIDED,
-    Divided,
+    DividedSettings,
     Generated,
     Part,
     SampleFile,
@@ -29,7 +29,7 @@ from decentorth.problems.common.division import (
     of_one_view,
     samples_of,
 )
-from decentorth.problems.common.once import Once
+from decentorth.problems.common.once import ComputedOnce
 from decentorth.problems.common.pooled import normalized
 from decentorth.problems.common.rows import AbsoluteLosses
 from decentorth.problems.deferred import Deferred, Outline
@@ -131,7 +131,7 @@ class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ODLSettings(Divided):
+class ODLSettings(DividedSettings):
     """Orthogonal dictionary learning: generated as in paper 002, Section 5.2, or from a user's
     samples.
 
@@ -198,7 +198,7 @@ class ODLSettings(Divided):
     def _drawn(self, n_agents: int, seed: int) -> Generated:
         """Samples with each agent's coefficients from its own stream."""
         counts = even_counts(self.samples, n_agents)
-        dictionary = Once(lambda: self._dictionary(seed))
+        dictionary = ComputedOnce(lambda: self._dictionary(seed))
 
         def draw(agent: int) -> tuple[Array]:
             rng = stream(seed, agent)

@@ -28,14 +28,14 @@ from decentorth.data import partition
 from decentorth.problems.base import stream
 from decentorth.problems.common.checks import SparseOrArrays, agent_weights, samples
 from decentorth.problems.common.division import (
-    Divided,
+    DividedSettings,
     Part,
     SampleFile,
     even_counts,
     of_one_view,
     samples_of,
 )
-from decentorth.problems.common.once import Once
+from decentorth.problems.common.once import ComputedOnce
 from decentorth.problems.common.pooled import symmetric_total, with_spectrum
 from decentorth.problems.common.rows import RowLosses
 from decentorth.problems.common.sparse_rows import SparseRows
@@ -251,7 +251,7 @@ def _inverse_root(squares: Array) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RSRSettings(Divided):
+class RSRSettings(DividedSettings):
     """Robust subspace recovery: generated as in paper 002, Section 5.1, or from a user's samples.
 
     Parameters
@@ -329,7 +329,7 @@ class RSRSettings(Divided):
     def _generated(self, n_agents: int, seed: int) -> Deferred:
         total = self.inliers + self.outliers
 
-        @Once
+        @ComputedOnce
         def divided() -> tuple[Index, list[Index]]:
             labels = (np.arange(total) >= self.inliers).astype(np.int64)
             return labels, partition(
