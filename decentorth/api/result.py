@@ -17,7 +17,7 @@ from ..network import Network
 from ..network.collective import AgentCollective
 from ..numerics.threads import one_thread
 from ..problems import AgentProblem
-from ..problems.common.pooled import Units
+from ..problems.common.pooled_rows import Units
 from ..protocols import Answered, Array, Declared, SplitFeatures
 from ..records.run_files import save, variables
 from ..running.history import COUNTS
