@@ -29,9 +29,9 @@ from ..families.features.split import SplitPencil, same_samples
 from ..network import connect, even_bounds
 from ..network.collective import AgentCollective
 from ..problems import Deferred
-from ..problems.base import holders
 from ..problems.common.checks import is_matrix, matrices, same_columns, same_names
 from ..problems.common.pooled_rows import Missing, Wanted
+from ..problems.deferred import holders
 from ..protocols import Array, Collective, Metric
 from ..stopping import Consensus, GradientNorm, Rule
 

@@ -199,6 +199,7 @@ def small_gevp() -> Any:
 
 
 NUMBA = importlib.util.find_spec("numba") is not None
+FAST: dict[str, Any] = {"order": "accelerated"}
 COMPILED = on("drfgt-numba", partial(do.DRFGT, kernel="numba"), "procrustes", "ring")
 """In slow tests alone, for its kernel takes long to compile."""
 SLOW = pytest.mark.slow
@@ -276,6 +277,8 @@ METHODS = [
         field=tracked_gradient,
     ),
     on("dprgt", do.DPRGT, "procrustes", "star", **TANGENT),
+    on("dprgt-fast", partial(do.DPRGT, **FAST), "procrustes", "star", **TANGENT),
+    on("drgta-fast", partial(do.DRGTA, **FAST), "pca", "ring", **TANGENT),
     on(
         "dprgt-chebyshev",
         partial(do.DPRGT, rounds=3, chebyshev=True),

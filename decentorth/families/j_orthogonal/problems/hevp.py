@@ -26,11 +26,12 @@ from numpy.typing import ArrayLike
 
 from decentorth.numerics.definite import SINGULAR
 from decentorth.numerics.ordered_sums import sums
-from decentorth.problems.base import Deferred, Outline, stream
+from decentorth.problems.base import stream
 from decentorth.problems.common.checks import AgentArrays, is_matrix, samples
 from decentorth.problems.common.division import even_counts, placed
 from decentorth.problems.common.pooled_rows import HERE, root
 from decentorth.problems.common.squares import SquaresProblem
+from decentorth.problems.deferred import Deferred, Outline
 from decentorth.protocols import Array, Collective
 from decentorth.settings import Condition, Count, NotNegative, check
 
