@@ -46,8 +46,8 @@ from threadpoolctl import threadpool_limits
 from decentorth import PCAL, PLAM, RGD, GeneralizedLanding, Landing
 from decentorth.api import Run, set_up
 from decentorth.numerics.devices import open_device
+from decentorth.numerics.states import mapped
 from decentorth.problems import GEVP, Procrustes, pencil
-from decentorth.running.checkpoint.state_arrays import mapped
 from decentorth.sets import Stiefel
 
 N, CONDITION = 1000, 100.0

@@ -55,7 +55,7 @@ _PUBLIC = {
     "weights.tracking_optimal": "TrackingWeights curvature_scenarios tracking_weights",
     "graphs.random": "barabasi_albert erdos_renyi random_geometric random_regular watts_strogatz",
     "weights.sinkhorn": "sinkhorn_weights",
-    "sequences.joint": "JointSpectrum joint_spectrum",
+    "sequences.joint_spectra": "JointSpectrum joint_spectrum",
     "sequences.sequence_names": "agents_from_name is_sequence_name sequence_from_name",
     "sequences.sequences": "LinkFailures OnePeerExponential PeriodicSequence RandomGossip RandomMatching WeightSequence "
     "joint_contraction",

@@ -1,12 +1,14 @@
-"""The arrays in a method's state."""
+"""The states of methods: NamedTuples of arrays and numbers, which may hold others."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ..protocols import Array
+from .devices import is_on_device
 
 
 def arrays(state: object) -> list[Array]:
@@ -19,11 +21,32 @@ def arrays(state: object) -> list[Array]:
     return []
 
 
-def copied(state: Any) -> Any:
-    """A state of nested NamedTuples that shares no memory with ``state``."""
+def mapped(state: Any, name: str, change: Callable[[str, Any], Any]) -> Any:
+    """The state of nested NamedTuples and tuples with ``change(dotted name, entry)`` in the place
+    of every array and number."""
     match state:
-        case np.ndarray():
-            return state.copy()
+        case object(_asdict=entries):  # a NamedTuple
+            fields: Mapping[str, Any] = entries()
+            parts = [mapped(one, f"{name}.{field}", change) for field, one in fields.items()]
+            return type(state)(*parts)
         case tuple():
-            return type(state)(*[copied(entry) for entry in state])
-    return state
+            return tuple(mapped(one, f"{name}.{i}", change) for i, one in enumerate(state))
+    return change(name, state)
+
+
+def copied(state: Any, into: Any = None) -> Any:
+    """A state that shares no memory with ``state``; the arrays of ``into``, an earlier copy, are
+    reused."""
+    reused: dict[str, Any] = {}
+    mapped(into, "", reused.__setitem__)
+
+    def copy(leaf: str, entry: Any) -> Any:
+        if not isinstance(entry, np.ndarray) and not is_on_device(entry):
+            return entry
+        target: Any = reused.get(leaf)
+        if type(target) is not type(entry) or target.shape != entry.shape:
+            return entry.copy()
+        target[...] = entry
+        return target
+
+    return mapped(state, "", copy)

@@ -26,10 +26,11 @@ from decentorth.api import set_up
 from decentorth.network import SerialCommunicator
 from decentorth.network.collective import AgentCollective
 from decentorth.network.halo import even_bounds
+from decentorth.numerics.states import copied
 from decentorth.problems import PCA, FunctionProblem
 from decentorth.protocols import Array, Collective, Row
 from decentorth.running.checkpoint import ENDINGS, checkpoint_files, interval, kept, newest_notes
-from decentorth.running.checkpoint.state_arrays import Arrays, copied, taken_apart
+from decentorth.running.checkpoint.state_arrays import Arrays, taken_apart
 from decentorth.running.history import schedule
 from decentorth.sets import Stiefel
 from decentorth.stopping import GradientNorm

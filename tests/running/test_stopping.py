@@ -20,10 +20,10 @@ from decentorth.algorithms import CDADT
 from decentorth.api import Run, set_up
 from decentorth.network import SerialCommunicator
 from decentorth.network.collective import AgentCollective
+from decentorth.numerics.states import copied, mapped
 from decentorth.problems import RSRSettings, Spread
 from decentorth.protocols import Agreed, Array, Collective, Row, Stop
 from decentorth.running.checkpoint import Snapshot, kept
-from decentorth.running.checkpoint.state_arrays import copied, mapped
 from decentorth.running.local_stopping import Agreement, Tally
 from decentorth.stopping import (
     Consensus,

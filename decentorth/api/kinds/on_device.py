@@ -9,9 +9,9 @@ from ... import registry
 from ...network import connect
 from ...network.device import DeviceCollective, DeviceNetwork
 from ...numerics.devices import on_host, open_device
+from ...numerics.states import mapped
 from ...problems import FunctionProblem
 from ...protocols import Array, Completing, Declared, Network, Problem, Streams
-from ...running.checkpoint.state_arrays import mapped
 from ...running.loop import Outcome
 from ...running.options import Options
 from ...running.parts import Method, Parts
@@ -101,7 +101,7 @@ def _check_method(algorithm: Method) -> None:
         able = ", ".join(sorted(one.__name__ for one in known if Declared.of(one).on_devices))
         name = type(algorithm).__name__
         raise ValueError(f"{name} does not run on a device: {able} do; or leave device out")
-    if steps.running(algorithm) is not algorithm:
+    if steps.wrapped(algorithm) is not algorithm:
         raise ValueError(
             "safe and growing steps do not run on a device: take another step size, or leave "
             "device out"

@@ -19,6 +19,7 @@ import numpy as np
 from topologies.line.words import seconds, whole
 
 from ..._version import __version__
+from ...numerics.states import copied
 from ...protocols import Array, Collective, Observed, Stop
 from ...settings import Count, Settings
 from ..history import COUNTS, History
@@ -27,7 +28,7 @@ from . import checkpoint_files
 from .identity import Identity
 from .resuming import Resumed
 from .signals import ENDINGS, REQUESTS, PendingSignals
-from .state_arrays import Arrays, copied, taken_apart
+from .state_arrays import Arrays, taken_apart
 
 LOOK_SECONDS = 0.25
 """The approximate seconds between two times at which ranks agree on signals and on the time;

@@ -30,8 +30,9 @@ from decentorth.api import Run, set_up
 from decentorth.authoring import Limits, Spectrum
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
+from decentorth.numerics.states import copied
 from decentorth.problems import PCA, PCASettings, Procrustes
-from decentorth.running.checkpoint.state_arrays import copied, taken_apart
+from decentorth.running.checkpoint.state_arrays import taken_apart
 from decentorth.stopping import Consensus, GradientNorm
 from tests.support.marks import first_row_is_quick
 from tests.support.networks import Recording, Replaying
