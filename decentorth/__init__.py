@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from .api import solve as solve
     from .api.certificate import Certificate as Certificate
     from .api.certificate import certify as certify
+    from .api.finished_run import FinishedRun as FinishedRun
+    from .api.finished_run import load as load
     from .api.losses import Loss as Loss
     from .api.losses import LostError as LostError
-    from .api.result import FinishedRun as FinishedRun
-    from .api.result import load as load
     from .network import Channel as Channel
     from .network import connect as connect
     from .registry import register as register

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from .numerics.devices import open_device as open_device
     from .numerics.random_streams import CounterStreams as CounterStreams
     from .problems.base import AgentProblem as AgentProblem
-    from .problems.base import Deferred as Deferred
-    from .problems.base import Loadable as Loadable
     from .problems.base import Selection as Selection
-    from .problems.base import on_each_rank as on_each_rank
     from .problems.common.checks import matrices as matrices
+    from .problems.deferred import Deferred as Deferred
+    from .problems.deferred import on_each_rank as on_each_rank
+    from .problems.loadable import Loadable as Loadable
     from .protocols import *  # noqa: F403
     from .settings import Count as Count
     from .settings import Natural as Natural

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, cast
 
 from ..problems import Deferred, Spread
-from ..problems.base import Outline
+from ..problems.deferred import Outline
 from ..protocols import Algorithm, Array, P, Row
 from ..running.options import Options, Place
 from ..running.parts import Method

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from .autodiff import from_module as from_module
     from .autodiff.objective import from_function as from_function
     from .base import AgentProblem as AgentProblem
-    from .base import Deferred as Deferred
     from .common.gradient_check import GradientCheck as GradientCheck
     from .common.with_term import WithTerm as WithTerm
+    from .deferred import Deferred as Deferred
     from .functions import FunctionProblem as FunctionProblem
     from .functions import NonsmoothFunctionProblem as NonsmoothFunctionProblem
     from .spread import Spread as Spread

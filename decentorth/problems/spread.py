@@ -35,8 +35,9 @@ from ..protocols import (
     TraceForm,
     WeaklyConvex,
 )
-from .base import AgentProblem, Deferred, Outline, Selection, SeparateColumns
+from .base import AgentProblem, Selection, SeparateColumns
 from .common.moments import packed, unpacked
+from .deferred import Deferred, Outline
 
 LARGEST_HESSIAN = 1000
 """The order up to which a Hessian is summed for a Lipschitz constant."""

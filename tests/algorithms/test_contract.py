@@ -20,7 +20,7 @@ import topologies as tp
 from decentorth.algorithms.centralized.line_search import MOST
 from decentorth.api import Options, set_up
 from decentorth.api.capabilities import check_network
-from decentorth.api.steps import resolved, running
+from decentorth.api.steps import for_network, wrapped
 from decentorth.commands.new.algorithm import Template
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
@@ -199,6 +199,7 @@ def small_gevp() -> Any:
 
 
 NUMBA = importlib.util.find_spec("numba") is not None
+FAST: dict[str, Any] = {"order": "accelerated"}
 COMPILED = on("drfgt-numba", partial(do.DRFGT, kernel="numba"), "procrustes", "ring")
 """In slow tests alone, for its kernel takes long to compile."""
 SLOW = pytest.mark.slow
@@ -276,6 +277,8 @@ METHODS = [
         field=tracked_gradient,
     ),
     on("dprgt", do.DPRGT, "procrustes", "star", **TANGENT),
+    on("dprgt-fast", partial(do.DPRGT, **FAST), "procrustes", "star", **TANGENT),
+    on("drgta-fast", partial(do.DRGTA, **FAST), "pca", "ring", **TANGENT),
     on(
         "dprgt-chebyshev",
         partial(do.DPRGT, rounds=3, chebyshev=True),
@@ -550,7 +553,7 @@ class Setup:
         self.problem = method.problem() if problem is None else problem
         self.n = self.problem.n_agents
         self.network: Any = Network(method.W(self.n))
-        self.algorithm: Any = running(resolved(method.algorithm(), self.network))
+        self.algorithm: Any = wrapped(for_network(method.algorithm(), self.network))
         self.streams = CounterStreams(seed, slice(0, self.n))
         self.x0 = stack(point(self.problem, seed), self.n)
 

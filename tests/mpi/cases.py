@@ -390,6 +390,7 @@ CASES: dict[str, Case] = {
     "rfextra": Case(pca, UNEVEN, (50, 20), random_graph, do.RFEXTRA()),
     "deepca": Case(pca, UNEVEN, (50, 20), ring, do.DeEPCA()),
     "drgta": Case(procrustes, UNEVEN, (50, 20), ring, do.DRGTA(rounds=2)),
+    "drgta-accelerated": Case(procrustes, UNEVEN, (50, 20), ring, do.DRGTA(order="accelerated")),
     "drgta-vector": Case(
         pca, (1, 2, 3, 4, 5) * 2, (5, 1), random_graph, do.DRGTA(rounds=2, chebyshev=True)
     ),

@@ -311,6 +311,47 @@ def projecting(tracks: bool, *given: Any) -> Trajectory:
     return on_manifold(tracks, lambda x, c, d: polar(c - d), *given)
 
 
+def accelerated_on_manifold(
+    replace: Callable[[Array, Array], Array],
+    gradients: Gradients,
+    mixing: Array,
+    x0: Array,
+    step_size: Steps,
+    iterations: int,
+) -> Trajectory:
+    """``p_i = x_i - a_k P_{x_i}(y_i)``, ``x_i+ = replace(x_i, sum_j V_ij (p_j + eta (x_j - x'_j)))``,
+    ``x'_i+ = p_i``, and y as in `tracking`; V and eta as in `naive.accelerated`."""
+    field = riemannian_field(gradients)
+    x = starts(x0, mixing)
+    agents = range(len(x))
+    older = {"x": x, "y": [field(i, 0, x[i]) for i in agents]}
+    eigenvalues = np.linalg.eigvalsh(mixing)
+    g, eta, _ = accelerated(float(eigenvalues[-2]), float(eigenvalues[0]))
+    V = (1 - g) * np.eye(len(x)) + g * mixing
+
+    def step(k: int, x: Iterates, y: Iterates) -> tuple[Iterates, Iterates]:
+        a = step_at(step_size, k)
+        p = [x[i] - a * tangent_projection(x[i], y[i]) for i in agents]
+        ahead = combine(V, [p[i] + eta * (x[i] - older["x"][i]) for i in agents])
+        new = [replace(x[i], ahead[i]) for i in agents]
+        change = [field(i, k + 1, new[i]) - field(i, k, x[i]) for i in agents]
+        mixed = combine(V, [y[i] + eta * (y[i] - older["y"][i]) for i in agents])
+        older.update(x=p, y=[y[i] + change[i] for i in agents])
+        return new, [mixed[i] + change[i] for i in agents]
+
+    return trajectory(x, [field(i, 0, x[i]) for i in agents], step, iterations)
+
+
+def accelerated_drgta(*given: Any, retract: Factor = polar) -> Trajectory:
+    """``replace(x, c) = retract(x + P_x(c - x))``."""
+    return accelerated_on_manifold(lambda x, c: retract(x + tangent_projection(x, c - x)), *given)
+
+
+def accelerated_dprgt(*given: Any) -> Trajectory:
+    """``replace(x, c) = polar(c)``."""
+    return accelerated_on_manifold(lambda x, c: polar(c), *given)
+
+
 drsgd, drgta = partial(retracting, False), partial(retracting, True)
 dprgd, dprgt = partial(projecting, False), partial(projecting, True)
 

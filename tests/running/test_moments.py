@@ -13,8 +13,8 @@ import scipy.linalg
 import decentorth as do
 import topologies as tp
 from decentorth.network.collective import AgentCollective
-from decentorth.problems.base import Deferred
-from decentorth.problems.common.pooled import HERE
+from decentorth.problems.common.pooled_rows import HERE
+from decentorth.problems.deferred import Deferred
 from decentorth.protocols import Array
 
 SIZES = (3, 40, 25, 8, 60)

@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 import decentorth as do
+from benchmarks.sites import answers
 from decentorth.commands.sites.folders import CONFIGURATION
+from decentorth.commands.sites.trial import free_port
 from decentorth.network import AlongEdges
 from decentorth.network.transport.sealed import SiteError
 from tests.support.mpi import HUNG
@@ -69,6 +71,33 @@ def test_a_user_whom_the_server_no_longer_knows_in_mid_run(place: Place) -> None
     assert "the connection to the server is lost" in found[2]
     assert all("silent" in one or "lost" in one for one in found)
     assert "knows no site of this name" in str(again[2])
+
+
+def test_a_delay_of_20_ms_changes_no_bit(place: Place) -> None:
+    """Which is put between two sites by the relay of benchmarks/sites.py."""
+    way = free_port()
+    for name in NAMES:
+        about = place.root / name / "site.json"
+        about.write_text(about.read_text().replace(str(place.port), str(way)))
+
+    def work(communicator: Any) -> Any:
+        rng = np.random.default_rng(0)
+        problem = do.problems.PCA([rng.standard_normal((20, 5)) for _ in NAMES], 2)
+        given: dict[str, Any] = {"iterations": 20, "comm": communicator, "clear_sums": True}
+        return np.asarray(do.solve(problem, "drfgt", "path", **given).x)
+
+    begun = time.monotonic()
+    words = ["benchmarks/sites.py", "--relay", str(way), str(place.port), "0.01"]
+    with place.serving(), subprocess.Popen([sys.executable, *words]) as relay:
+        try:
+            answers(way)
+            found = at_sites(place, work)
+        finally:
+            relay.terminate()
+    assert time.monotonic() - begun > 20 * 0.02
+    for one, x in zip(found, work("serial"), strict=True):
+        assert isinstance(one, np.ndarray), found
+        assert one.tobytes() == x[None].tobytes()
 
 
 def test_sites_that_take_different_steps(place: Place) -> None:

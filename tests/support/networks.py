@@ -29,6 +29,7 @@ class Recording:
             network.directed,
             network.steady,
         )
+        self.changes, self.varies = network.changes, network.varies
         self.exchanges: list[Exchange] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -92,6 +93,7 @@ class Replaying:
             self.spectrum = recording.spectrum
         self.self_weights = recording.self_weights[self._agent]
         self.flooding_rounds = recording.flooding_rounds
+        self.changes, self.varies = recording.changes, recording.varies
 
     def mix(self, *xs: Array, rounds: int = 1, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
         return self._replayed((*xs, *push), rounds)

@@ -143,14 +143,12 @@ def test_runs_have_the_numbers_of_numpy_and_the_same_bits_again(
     """The points and counts of NumPy's run after 100 iterations, and the same bits and rows in a
     second run.
 
-    On a device automatic steps are constant, and the order is the paper's.
+    On a device automatic steps are constant.
     """
     problem = problem_of(kind, W)
     stays = method
     if getattr(method, "step_size", None) == "auto":
         stays = replace(stays, step_size="constant")
-    if getattr(method, "order", None) == "auto":
-        stays = replace(stays, order="combine-then-adapt")
     host = solve(problem, stays, W, iterations=100)
     first, second = (solve(problem, method, W, iterations=100, device=CPU) for _ in range(2))
     assert isinstance(first.x, np.ndarray)

@@ -118,9 +118,9 @@ def tracking_step(spectrum: Spectrum, order: Order) -> float:
     return min(tracking_share(spectrum, order), math.sqrt(consensus_gap(spectrum, order)))
 
 
-def most_growth(gap: float, aim: float) -> float:
+def most_growth(gap: float, aim: float, cap: float = _CAP) -> float:
     """The largest m of tracking with one exchange, whose first step times curvature is ``aim``."""
-    return round(6.0 * math.log2(_CAP * math.sqrt(gap) / aim))
+    return round(6.0 * math.log2(cap * math.sqrt(gap) / aim))
 
 
 def start(step_size: StepSize, n_local: int, automatic: Rule) -> tuple[Array, Array, int]:

@@ -104,6 +104,20 @@ class Soft(Decentralized):
         return (Penalised,) if self.penalty > 0.0 else ()
 
 
+def stays(network: Network) -> bool:
+    """True if W is symmetric and stays, and every message arrives."""
+    return not (network.directed or network.varies)
+
+
+def check_order(order: str, network: Network) -> None:
+    """Raise ValueError for accelerated mixing on a network that does not stay as it is."""
+    if order == "accelerated" and not stays(network):
+        raise ValueError(
+            "order accelerated needs a network that stays as it is, with every message as it was "
+            "sent: take order combine-then-adapt"
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ordered(Decentralized):
     """Gradient tracking in Euclidean space.
@@ -133,19 +147,15 @@ class Ordered(Decentralized):
         """The share of the slowest disagreement that an exchange removes."""
         return consensus_gap(spectrum, cast(Order, self.order))
 
-    def resolved(self, network: Network) -> Self:
+    def for_network(self, network: Network) -> Self:
         """This method with ``order="auto"`` resolved for this network.
 
         Raises ValueError for accelerated mixing on a network that does not stay as it is.
         """
-        if self.order == "accelerated" and not network.steady:
-            raise ValueError(
-                "order accelerated needs a network that stays as it is, with every message as it "
-                "was sent: take order combine-then-adapt"
-            )
+        check_order(self.order, network)
         if self.order != "auto":
             return self
-        accelerates = network.steady and network.n_agents > 1
+        accelerates = stays(network) and network.n_agents > 1
         return replace(self, order="accelerated" if accelerates else "combine-then-adapt")
 
 

@@ -144,7 +144,7 @@ def changed(state: T, **changes: object) -> T:
     return cast(Any, state)._replace(**changes)
 
 
-def advanced(step_size: StepSize, state: S, spent: int = 1, **changes: Array) -> S:
+def advanced(step_size: StepSize, state: S, spent: int = 1, **changes: Any) -> S:
     """The state after an iteration with ``spent`` gradients: the ``changes``, the counters, and the
     steps that follow."""
     step = following(step_size, state)

@@ -17,7 +17,8 @@ one message per neighbour and round carries x and s.
     grad f_i   state.field
 
 The equations are those of the authors' published program. Beyond the paper: Chebyshev polynomials
-of W in place of W^t, ``step_size="auto"``. With one agent it is projected Riemannian gradient
+of W in place of W^t, ``step_size="auto"``, ``order="accelerated"`` (see `tracking`), where (1) is
+the nearest point to the sum over p. With one agent it is projected Riemannian gradient
 descent.
 """
 
@@ -25,14 +26,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...protocols import Network, Streams
-from ..common import advanced, refresh, riemannian
-from .tracking import Manifold, ManifoldTracking, projected
+from ...protocols import Array, Network, Streams
+from ..common import Momenta, advanced, blockwise, mix_loopless, refresh, riemannian
+from .tracking import Manifold, OrderedOnManifold, descended, projected
 from .tracking import TrackingState as State
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPRGT(ManifoldTracking):
+class DPRGT(OrderedOnManifold):
     """Decentralized projected Riemannian gradient tracking (Deng & Hu 2023).
 
     Examples
@@ -48,8 +49,20 @@ class DPRGT(ManifoldTracking):
     """
 
     def step(self, problem: Manifold, network: Network, streams: Streams, state: State) -> State:
-        mixed, s = self.mix(network, state.x, state.tracker)
-        x = projected(problem, state.x, mixed, state.tracker, state.step_size)  # (1)
+        momenta = state.momenta
+        if self.order == "accelerated":
+            # x_i <- P_M(sum_j V_ij (p_j + eta u_j)),  p_i = x_i - a P_{x_i}(s_i)
+            p = descended(problem, state.x, state.tracker, state.step_size)
+            mixed, s = mix_loopless(network, p, state.tracker, momenta)
+            x = blockwise(_nearest, problem, mixed)
+            momenta = Momenta(x - p, s - state.tracker)
+        else:
+            mixed, s = self.mix(network, state.x, state.tracker)
+            x = projected(problem, state.x, mixed, state.tracker, state.step_size)  # (1)
         # (2)
         field = refresh(riemannian, self.oracle(problem, streams, state.k + 1), x, s, state.field)
-        return advanced(self.step_size, state, x=x, tracker=s, field=field)
+        return advanced(self.step_size, state, x=x, tracker=s, field=field, momenta=momenta)
+
+
+def _nearest(problem: Manifold, y: Array) -> Array:
+    return problem.constraint.project(y, "polar")

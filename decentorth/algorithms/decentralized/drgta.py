@@ -18,9 +18,10 @@ so the two terms of (1) are projected together.
     P_x        constraint.tangent        R_x constraint.retract
 
 The equations are those of the authors' published program. Beyond the paper: Chebyshev polynomials
-of W in place of W^t, other retractions than polar, ``step_size="auto"``; directed graphs, with
-row-stochastic A in the place of W in (1) and column-stochastic B in (2), as in `push_pull`. With
-one agent it is Riemannian gradient descent.
+of W in place of W^t, other retractions than polar, ``step_size="auto"``; ``order="accelerated"``
+(see `tracking`), whose point retracts P_{x_i}(sum - x_i); directed graphs, with row-stochastic A in
+the place of W in (1) and column-stochastic B in (2), as in `push_pull`. With one agent it is
+Riemannian gradient descent.
 """
 
 from __future__ import annotations
@@ -38,15 +39,29 @@ from ...protocols import (
     Spectrum,
     Streams,
 )
-from ..common import Retracting, advanced, blockwise, refresh, riemannian
-from .tracking import ManifoldTracking, limits_on_manifold, start_on_manifold
+from ..common import (
+    Momenta,
+    Retracting,
+    advanced,
+    blockwise,
+    mix_loopless,
+    refresh,
+    riemannian,
+)
+from .tracking import (
+    OrderedOnManifold,
+    accelerated_on_manifold,
+    descended,
+    limits_on_manifold,
+    start_on_manifold,
+)
 from .tracking import TrackingState as State
 
 P = Problem[RetractableManifold]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DRGTA(ManifoldTracking, Retracting):
+class DRGTA(OrderedOnManifold, Retracting):
     """Decentralized Riemannian gradient tracking (Chen, Garcia, Hong, Shahrampour 2021, Algorithm
     2).
 
@@ -65,15 +80,28 @@ class DRGTA(ManifoldTracking, Retracting):
     directed: ClassVar[bool] = True
     requires_set: ClassVar[tuple[type, ...]] = Retracting.requires_set
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.order == "accelerated" and self.consensus_step != 1.0:
+            raise ValueError(
+                "order accelerated has consensus_step 1: leave it out, or take order "
+                f"combine-then-adapt; got {self.consensus_step:g}"
+            )
+
     def limits(self, spectrum: Spectrum) -> Limits:
+        if self.order == "accelerated":
+            return accelerated_on_manifold(spectrum)
         return limits_on_manifold(self, spectrum, self.consensus_step)
 
     def init(
         self, problem: Problem[Riemannian], network: Network, streams: Streams, x0: Array
     ) -> State:
-        return start_on_manifold(self, problem, network, streams, x0, self.consensus_step)
+        pull = self.consensus_step
+        return start_on_manifold(self, problem, network, streams, x0, pull, order=self.order)
 
     def step(self, problem: P, network: Network, streams: Streams, state: State) -> State:
+        if self.order == "accelerated":
+            return self._accelerated(problem, network, streams, state)
         a = self.consensus_step
         mixed, y = self.mix(network, state.x, push=(state.tracker,))
 
@@ -85,3 +113,16 @@ class DRGTA(ManifoldTracking, Retracting):
         # (2)
         field = refresh(riemannian, self.oracle(problem, streams, state.k + 1), x, y, state.field)
         return advanced(self.step_size, state, x=x, tracker=y, field=field)
+
+    def _accelerated(self, problem: P, network: Network, streams: Streams, state: State) -> State:
+        def moved(f: P, x: Array, mixed: Array) -> Array:
+            return f.constraint.retract(x, f.constraint.tangent(x, mixed - x), self.retraction)
+
+        # x_i <- R_{x_i}(P_{x_i}(sum_j V_ij (p_j + eta u_j) - x_i)),  p_i = x_i - b P_{x_i}(y_i)
+        p = descended(problem, state.x, state.tracker, state.step_size)
+        mixed, y = mix_loopless(network, p, state.tracker, state.momenta)
+        x = blockwise(moved, problem, state.x, mixed)
+        momenta = Momenta(x - p, y - state.tracker)
+        # y_i <- sum_j V_ij (y_j + eta v_j) + g_i(new x_i) - g_i(old x_i)
+        field = refresh(riemannian, self.oracle(problem, streams, state.k + 1), x, y, state.field)
+        return advanced(self.step_size, state, x=x, tracker=y, field=field, momenta=momenta)

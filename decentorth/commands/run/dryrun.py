@@ -16,7 +16,7 @@ from ...api.kinds import run_of
 from ...display import size
 from ...network import Network, even_bounds
 from ...problems import SpreadProblem
-from ...problems.base import FEW, Outline
+from ...problems.deferred import FEW, Outline
 from ...protocols import Declared, Index
 from ...records.progress_bar import step_ranges, steps_line
 from ...registry import algorithms

@@ -30,11 +30,13 @@ from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective, Index
 from ...sets import Stiefel
 from ...settings import Count, NotNegative, Positive, Probability, check
-from ..base import AgentProblem, Deferred, Loadable, Outline, Selection, on_each_rank, stream
+from ..base import AgentProblem, Selection, stream
 from ..common.checks import matrices
 from ..common.division import DataPlace, Shuffling, Sourced, even_counts
 from ..common.once import ComputedOnce
 from ..common.rows import Runs
+from ..deferred import Deferred, Outline, on_each_rank
+from ..loadable import Loadable
 from .pca import subspace_distance
 
 _HELD_OUT = 1

@@ -21,13 +21,15 @@ import scipy.linalg
 from ...protocols import Array, Collective
 from ...sets import Stiefel
 from ...settings import Count, NotNegative, Positive, Share
-from ..base import Deferred, Loadable, Outline, stream
+from ..base import stream
 from ..common import division
 from ..common.checks import SparseOrArrays, samples
 from ..common.division import Centred, Part, of_one_view, samples_of
-from ..common.pooled import Units, root, symmetric_total, with_spectrum
-from ..common.pooled import rows as number_of_rows
+from ..common.pooled_rows import Units, root, symmetric_total, with_spectrum
+from ..common.pooled_rows import rows as number_of_rows
 from ..common.squares import SquaresProblem, gram_numbers
+from ..deferred import Deferred, Outline
+from ..loadable import Loadable
 
 log = logging.getLogger(__name__)
 _SMALL = 1e-6

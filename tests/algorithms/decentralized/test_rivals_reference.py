@@ -91,11 +91,19 @@ def retracting(name: str, method: Any, reference: Any) -> list[Rival]:
     return [*own, alike(name, method, reference, consensus_step=0.5)]
 
 
+FAST: dict[str, Any] = {"order": "accelerated"}
 TRACKED = [
     *(alike("drfgt", DRFGT, rivals.drfgt, 0.1, order=order) for order in ORDERS),
     *several("drgta", DRGTA, rivals.drgta),
     *retracting("drgta", DRGTA, rivals.drgta),
     *several("dprgt", DPRGT, rivals.dprgt),
+    Rival("drgta fast", partial(DRGTA, **FAST), rivals.accelerated_drgta),
+    Rival(
+        "drgta fast qr",
+        partial(DRGTA, retraction="qr", **FAST),
+        partial(rivals.accelerated_drgta, retract=rivals.qr_factor),
+    ),
+    Rival("dprgt fast", partial(DPRGT, **FAST), rivals.accelerated_dprgt),
     *(
         alike("destiny", DESTINY, rivals.destiny, 0.1, variant=v, order=o)
         for v in get_args(Variant)

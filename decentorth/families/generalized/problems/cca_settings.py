@@ -19,7 +19,7 @@ from decentorth.families.features.split import (
     split_features,
 )
 from decentorth.numerics.ordered_sums import sums
-from decentorth.problems.base import AgentProblem, Deferred, Outline, stream
+from decentorth.problems.base import AgentProblem, stream
 from decentorth.problems.base import View as Given
 from decentorth.problems.common import division
 from decentorth.problems.common.division import (
@@ -32,7 +32,8 @@ from decentorth.problems.common.division import (
     samples_of,
 )
 from decentorth.problems.common.once import ComputedOnce
-from decentorth.problems.common.pooled import HERE, Units, Wanted, refuse_constant, units
+from decentorth.problems.common.pooled_rows import HERE, Units, Wanted, refuse_constant, units
+from decentorth.problems.deferred import Deferred, Outline
 from decentorth.protocols import Array, Collective
 from decentorth.settings import Condition, Count, NotNegative, Range, Share
 

@@ -33,7 +33,6 @@ from decentorth.families.features.split import (
 )
 from decentorth.numerics.ordered_sums import sums
 from decentorth.numerics.threads import one_thread
-from decentorth.problems.base import Deferred, Outline, on_each_rank
 from decentorth.problems.common.division import (
     DividedSettings,
     Division,
@@ -41,7 +40,7 @@ from decentorth.problems.common.division import (
     files_of_features,
     placed,
 )
-from decentorth.problems.common.pooled import (
+from decentorth.problems.common.pooled_rows import (
     HERE,
     Units,
     Wanted,
@@ -49,6 +48,7 @@ from decentorth.problems.common.pooled import (
     symmetric_total,
     total,
 )
+from decentorth.problems.deferred import Deferred, Outline, on_each_rank
 from decentorth.protocols import Array, Collective, Index
 from decentorth.settings import Count, NotNegative
 

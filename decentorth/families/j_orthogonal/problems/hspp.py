@@ -31,22 +31,15 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from decentorth.data import load_matrix
-from decentorth.problems.base import (
-    AgentProblem,
-    Deferred,
-    Outline,
-    Selection,
-    on_each_rank,
-    selected,
-    stream,
-)
+from decentorth.problems.base import AgentProblem, Selection, selected, stream
 from decentorth.problems.common.checks import matrices
+from decentorth.problems.deferred import Deferred, Outline, on_each_rank
 from decentorth.protocols import Array, Index
 from decentorth.settings import Count, NotNegative, Range
 
 from ..sets.j_orthogonal import JOrthogonal
-from .drawn import DrawnSamples, DrawnSettings
-from .signed import SignedSettings
+from .drawn_samples import DrawnSamples, DrawnSettings
+from .signed_settings import SignedSettings
 from .ultrahyperbolic import Ultrahyperbolic
 
 PASS_BYTES = 1 << 19

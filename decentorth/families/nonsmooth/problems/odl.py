@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decentorth.problems.base import Deferred, Loadable, Outline, stream
+from decentorth.problems.base import stream
 from decentorth.problems.common.checks import SparseOrArrays, samples
 from decentorth.problems.common.division import (
     DIVIDED,
@@ -30,8 +30,10 @@ from decentorth.problems.common.division import (
     samples_of,
 )
 from decentorth.problems.common.once import ComputedOnce
-from decentorth.problems.common.pooled import normalized
+from decentorth.problems.common.pooled_rows import normalized
 from decentorth.problems.common.rows import AbsoluteLosses
+from decentorth.problems.deferred import Deferred, Outline
+from decentorth.problems.loadable import Loadable
 from decentorth.protocols import Array, Collective, SubgradientSettings
 from decentorth.sets import Stiefel
 from decentorth.settings import Count, Share

@@ -18,11 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decentorth.problems.base import AgentProblem, Deferred
+from decentorth.problems.base import AgentProblem
 from decentorth.problems.common.checks import Rows, SparseOrArrays, samples
 from decentorth.problems.common.division import Part
 from decentorth.problems.common.sparse_rows import SparseRows, beside
 from decentorth.problems.common.with_term import LiftedLosses, Term, WithTerm
+from decentorth.problems.deferred import Deferred
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
 from decentorth.settings import Positive, check

@@ -25,7 +25,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from decentorth.data import partition
-from decentorth.problems.base import Deferred, Loadable, Outline, stream
+from decentorth.problems.base import stream
 from decentorth.problems.common.checks import SparseOrArrays, agent_weights, samples
 from decentorth.problems.common.division import (
     DividedSettings,
@@ -36,9 +36,11 @@ from decentorth.problems.common.division import (
     samples_of,
 )
 from decentorth.problems.common.once import ComputedOnce
-from decentorth.problems.common.pooled import symmetric_total, with_spectrum
+from decentorth.problems.common.pooled_rows import symmetric_total, with_spectrum
 from decentorth.problems.common.rows import RowLosses
 from decentorth.problems.common.sparse_rows import SparseRows
+from decentorth.problems.deferred import Deferred, Outline
+from decentorth.problems.loadable import Loadable
 from decentorth.protocols import Array, Collective, Index, SubgradientSettings
 from decentorth.sets import Stiefel
 from decentorth.settings import Count, Range, check

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from decentorth.families.generalized.problems.cca_settings import TwoViews, View
-from decentorth.problems.base import Deferred
 from decentorth.problems.common.checks import SparseOrArrays, samples
 from decentorth.problems.common.division import DataPlace, PooledPlace
 from decentorth.problems.common.sparse_rows import beside
 from decentorth.problems.common.with_term import LiftedLosses, Term, WithTerm
+from decentorth.problems.deferred import Deferred
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
 from decentorth.settings import NotNegative

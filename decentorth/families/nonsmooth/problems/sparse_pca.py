@@ -20,11 +20,12 @@ from typing import cast
 
 import numpy as np
 
-from decentorth.problems.base import AgentProblem, Deferred, SeparateColumns
+from decentorth.problems.base import AgentProblem, SeparateColumns
 from decentorth.problems.common.checks import SparseOrArrays, samples
 from decentorth.problems.common.division import Part
 from decentorth.problems.common.squares import SquaresProblem, gram_numbers
 from decentorth.problems.common.with_term import Term, WithTerm
+from decentorth.problems.deferred import Deferred
 from decentorth.protocols import Array, Collective, Smooth, SubgradientSettings
 from decentorth.sets import Stiefel
 from decentorth.settings import NotNegative

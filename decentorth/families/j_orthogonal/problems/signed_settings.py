@@ -6,8 +6,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from decentorth.problems.base import Deferred
 from decentorth.problems.common.division import Sourced
+from decentorth.problems.deferred import Deferred
 
 from ..sets.j_orthogonal import JOrthogonal
 
