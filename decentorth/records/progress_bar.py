@@ -52,7 +52,7 @@ def step_ranges(algorithm: object, state: Any, collective: Collective) -> Ranges
     and in its state."""
     found = {}
     for name in settings(type(algorithm)):
-        values = getattr(state, name, None)
+        values: Any = getattr(state, name, None)
         if isinstance(values, np.ndarray) or is_on_device(values):
             least = float(values.min())
             most = float(values.max())
