@@ -51,7 +51,7 @@ STEPS = (0.02, 0.05, 0.1)
 """The steps of DRFGT, beside the automatic one; with a penalty of 1."""
 LONG = 0.1
 """That of asynchronous DRFGT."""
-RIVALS = {"direct": ("deepca", "drfgt", "asynchronous_drfgt")}
+RIVALS: dict[str, tuple[str, ...]] = {"direct": ("deepca", "drfgt", "asynchronous_drfgt")}
 RIVALS["lbfgs"] = RIVALS["direct"][1:]
 """The methods of gossip for the problems of a method by sums; the first that a panel has counts."""
 GRAPHS = 64
@@ -109,11 +109,13 @@ def best_rounds(W: Any, **options: Any) -> float:
 def best_periods(slow: float) -> float:
     """The fewest periods of asynchronous DRFGT on the wines, over its steps."""
     activations = 1 / slow + SITES - 1  # of all sites in a period
-    given = {"delay": DELAY, "slow_agents": 1, "slowness": slow}
+    given: dict[str, Any] = {"delay": DELAY, "slow_agents": 1, "slowness": slow}
     given["activations"] = round(MOST * activations)
     found = []
-    for steps in ({}, {"step_size": LONG, "penalty": 1.0}):
-        method = do.AsynchronousDRFGT(**given, **steps)
+    for method in (
+        do.AsynchronousDRFGT(**given),
+        do.AsynchronousDRFGT(**given, step_size=LONG, penalty=1.0),
+    ):
         result = run(wines(), method, graph(0), record_every=500)
         found.append(result.row.iteration / activations if result.converged else math.inf)
     return min(found)
@@ -130,9 +132,9 @@ def n_sums(tree: Tree) -> dict[str, int]:
 
 def accuracies(quick: bool) -> Panel:
     """Rounds on a grid that stays, for independent components, against the accuracy."""
-    places = (1e-1, 1e-2, 1e-4, 1e-6) if quick else 10.0 ** -np.arange(1.0, 9.0)
-    problem = do.problems.ICASettings(sources=5).problem(SITES, seed=0)
-    problem = do.api.set_up(problem, "drfgt", "ring").problem
+    places = [1e-1, 1e-2, 1e-4, 1e-6] if quick else [10.0**-power for power in range(1, 9)]
+    drawn = do.problems.ICASettings(sources=5).problem(SITES, seed=0)
+    problem = do.api.set_up(drawn, "drfgt", "ring").problem
     W = tp.metropolis_weights(nx.convert_node_labels_to_integers(nx.grid_2d_graph(4, 5)))
     lines = {
         method: [rounds(run(problem, method, W, place, record_every=1)) for place in places]
