@@ -33,11 +33,11 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def endless(communicator: AlongEdges) -> do.Result:
+def endless(communicator: AlongEdges, **more: Any) -> do.Result:
     rng = np.random.default_rng(0)
     problem = do.problems.PCA([rng.standard_normal((20, 5)) for _ in NAMES], 2)
     given: dict[str, Any] = {"iterations": 10**7, "clear_sums": True}
-    return do.solve(problem, "drfgt", "path", comm=communicator, **given)
+    return do.solve(problem, "drfgt", "path", comm=communicator, **given, **more)
 
 
 def lines(found: list[Any]) -> list[str]:
@@ -63,7 +63,7 @@ def test_a_user_whom_the_server_no_longer_knows_in_mid_run(place: Place) -> None
             kept = [line for line in conf.read_text().splitlines() if "CN=west" not in line]
             conf.write_text("\n".join(kept) + "\n")
             server.send_signal(signal.SIGHUP)
-        return endless(communicator)
+        return endless(communicator, rank_timeout=8.0)
 
     with place.serving() as server:
         found = lines(at_sites(place, work))

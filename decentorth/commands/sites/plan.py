@@ -124,7 +124,7 @@ def foresee(site: Site, configuration: Configuration) -> Foreseen:
 def _sent(run: Any, state: Any, site: Site) -> Bytes:
     """The bytes that this site has sent."""
     sends = Declared.of(run.algorithm).sends
-    entries = {name: getattr(state, name)[0].size for name in sends if name in state._fields}
+    entries = {name: getattr(state, name)[0].size for name in sends if hasattr(state, name)}
     rows = sent(run.network, entries, site.names)
     return Counter(
         {(row.to, row.quantity): row.bytes for row in rows if row.site == site.identity.name}
