@@ -245,7 +245,7 @@ class OrderedOnManifold(ManifoldTracking):
     def resolved(self, network: Network) -> Self:
         """This method; a ValueError for an order that the network does not allow."""
         check_order(self.order, network)
-        return super().resolved(network)  # type: ignore[no-any-return]  # of `Declared`
+        return super().resolved(network)
 
     def limits(self, spectrum: Spectrum) -> Limits:
         if self.order == "accelerated":
