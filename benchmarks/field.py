@@ -2,7 +2,8 @@
 All decentralized methods, compared
 ===================================
 
-Every decentralized method of the package on six problems and three graphs, tuned on equal budgets.
+Every method of gossip in the package, and three by exact sums along a tree, on six problems and
+three graphs, tuned on equal budgets.
 ::
 
     python benchmarks/field.py out                              # ten seeds: about 6 hours of one core
@@ -46,11 +47,14 @@ GRAPHS = {"ring": "ring", "geometric": "random_geometric", "exponential": "expon
 VARIANTS = {
     "drcgd": ("drcgd", "drcgd:tracked=true"),
     "demuon": ("demuon", "demuon:length=nuclear"),
+    "drfgt": ("drfgt:order=combine-then-adapt", "drfgt:order=accelerated"),
 }
-"""Methods that have an exact form beside the published one."""
-CONTROLS = ("dgd", "gradient_tracking")
-"""Methods without the constraint, which are left out; smooth methods run on smooth problems alone,
-and the others on sparse PCA."""
+"""Methods that have another form beside the published one."""
+SUMS = ("direct", "block_krylov", "lbfgs")
+"""The methods of one agent that are run by exact sums along a tree."""
+OMITTED = ("auto", "dgd", "gradient_tracking")
+"""A name for other methods, and methods without the constraint. Smooth methods run on the smooth
+problems alone, and the others on sparse PCA."""
 SHARES = (1e-2, 1e-4, 1e-6)
 """The accuracies, as shares of the metric at the start."""
 FULL = {"trials": 10, "grid": 8, "tune-seeds": 3, "iterations": 5000, "resolution": 0.01}
@@ -65,7 +69,10 @@ def candidates(name: str) -> tuple[list[str], float]:
     problem, W = settings.problem(10, 0), tp.metropolis_weights(tp.ring(10))
     found, start, others = [], 0.0, []
     for each, kind in registry.algorithms.entries().items():
-        if each in CONTROLS or Declared.of(kind).nonsmooth != (metric(name) == "stationarity"):
+        declared = Declared.of(kind)
+        alone = kind.network == "single-agent" and each not in SUMS
+        smooth = declared.nonsmooth == (metric(name) == "stationarity")
+        if each in OMITTED or alone or not smooth:
             others.append(each)
             continue
         for one in VARIANTS.get(each, (each,)):

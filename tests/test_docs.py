@@ -298,3 +298,14 @@ def test_plain_formulas_become_mathematics_and_names_in_the_code_do_not(
     )
     assert found(["    x_i    state.x     W_ij    network.mix"]) is None
     assert found(["    x = y, where rows are added in the order of the agents alone"]) is None
+
+
+def test_every_example_names_the_page_that_explains_it() -> None:
+    scripts = [*(ROOT / "examples").rglob("*.py")]
+    pages = {
+        script: re.findall(r"``docs/([\w/]+\.md)``", script.read_text())
+        for script in scripts
+        if script.name not in ("experiment.py", "reproduce.py")
+    }
+    assert [script.name for script, named in pages.items() if not named] == []
+    assert all((DOCS / page).exists() for named in pages.values() for page in named)

@@ -119,7 +119,7 @@ def fits(problem: AnyProblem, method: Method, network: Network) -> bool:
     try:
         check_capabilities(problem, method)
         check_network(method, network)
-        Declared.of(method).resolved(network)
+        Declared.of(method).for_network(network)
     except (TypeError, ValueError):
         return False
     return True

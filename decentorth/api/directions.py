@@ -12,7 +12,7 @@ import numpy as np
 from topologies.line.flags import InputError
 
 from ..problems import AgentProblem
-from ..problems.common.pooled import Units
+from ..problems.common.pooled_rows import Units
 from ..protocols import Array
 from ..records.run_files import variables
 

@@ -17,7 +17,7 @@ from ..network import Network
 from ..network.collective import AgentCollective
 from ..numerics.threads import one_thread
 from ..problems import AgentProblem
-from ..problems.common.pooled import Units
+from ..problems.common.pooled_rows import Units
 from ..protocols import Answered, Array, Declared, SplitFeatures
 from ..records.run_files import save, variables
 from ..running.history import COUNTS
@@ -242,11 +242,12 @@ class Result(FinishedRun):
         `docs/what_leaves_a_site.md` says what a neighbour can infer.
         """
         names = self.labels or [f"agent {agent}" for agent in range(self.n_agents)]
-        state = self.state._asdict()
         sends = Declared.of(self.algorithm).sends
         if self.agreement is not None and "x" not in sends:
             sends += ("x",)
-        widths = {name: state[name][0].size for name in sends if name in state}
+        widths = {
+            name: getattr(self.state, name)[0].size for name in sends if hasattr(self.state, name)
+        }
         return sent(self.network, widths, names)
 
     def summary(self) -> dict[str, Any]:

@@ -17,12 +17,12 @@ def grows(method: Method) -> bool:
     return isinstance(Declared.of(method).step_size, Growing)
 
 
-def resolved(method: Method, network: Any) -> Method:
+def for_network(method: Method, network: Any) -> Method:
     """The method with the settings chosen that depend on the network.
 
     Automatic steps grow if several agents on a steady network can judge them.
     """
-    chosen: Any = Declared.of(method).resolved(network)
+    chosen: Any = Declared.of(method).for_network(network)
     declared = Declared.of(chosen)
     exact = declared.batch_size is None and not declared.safe
     judges = isinstance(chosen, Judged) and network.steady and network.n_agents > 1
@@ -31,7 +31,7 @@ def resolved(method: Method, network: Any) -> Method:
     return cast(Method, chosen)
 
 
-def running(method: Method) -> Method:
+def wrapped(method: Method) -> Method:
     """The method that runs: this one, or `Safe` or `GrowingSteps` around it."""
     if not isinstance(method, Judged):
         return method

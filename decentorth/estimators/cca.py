@@ -31,10 +31,10 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from .. import problems
 from ..families.features.split import Among
 from ..numerics.threads import one_thread
-from ..problems.common import pooled
+from ..problems.common import pooled_rows
 from ..problems.common.checks import matrices, same_columns, same_names
 from ..problems.common.division import placed
-from ..problems.common.pooled import HERE, Units
+from ..problems.common.pooled_rows import HERE, Units
 from ..protocols import Array, Collective
 from .estimator import AgentEstimator, Directions, Entries, by_features, check_components, signs
 from .pairs import Pairs, Products, SplitPairs, products_of, products_of_features, row_space
@@ -219,7 +219,9 @@ class CCA(
 
         def build(own: slice, collective: Collective) -> Pairs:
             given = ("X", firsts[own]), ("y", seconds[own])
-            x, y = (self._scaled(name, pooled.units(a, collective), count) for name, a in given)
+            x, y = (
+                self._scaled(name, pooled_rows.units(a, collective), count) for name, a in given
+            )
             views = [[x.standard(a) for a in firsts[own]], [y.standard(b) for b in seconds[own]]]
             self._columns: tuple[Units, ...] = x, y
             labels = vars(self).get("feature_names_in_", range(views[0][0].shape[1]))
@@ -242,7 +244,7 @@ class CCA(
             if problem.bases:
                 with one_thread():  # the bits of products depend on the number of BLAS threads
                     both = [np.concatenate(rows, axis=1) for rows in zip(*views, strict=True)]
-                    self._whole = pooled.gram(both, collective) / count
+                    self._whole = pooled_rows.gram(both, collective) / count
             return problem
 
         point, result = self._solve(n, build, W, last=last)
@@ -333,7 +335,7 @@ class CCA(
         columns = list[Units]()
         ridges = list[float]()
         for label, view, width in zip(("X", "y"), views, (n1, n2), strict=True):
-            each = [pooled.units([part], HERE) for part in view]
+            each = [pooled_rows.units([part], HERE) for part in view]
             every = Units.side_by_side(entries.joined([one.listed() for one in each]))
             columns.append(self._scaled(label, every, m))
             scaled = [self._scaled(label, one, m) for one in each]
@@ -382,7 +384,7 @@ class CCA(
         if begun:
             filled = [new + sum(own.filled) for new, own in zip(filled, self._columns, strict=True)]
         if self._wanted.fill:
-            (rows,) = pooled.filled([rows], seen.samples, seen.mean, HERE)
+            (rows,) = pooled_rows.filled([rows], seen.samples, seen.mean, HERE)
         seen = seen.joined(rows)
         rank = self._rank(seen.samples, n1, n2)
         if self.ridge == 0.0 and seen.samples <= max(n1, n2):
@@ -424,8 +426,8 @@ class CCA(
         """Set the pairs of directions and the other attributes from a point and its products."""
         (x, y), (rx, ry) = np.split(point, [len(products.first)]), self._ridges
         own = [view.T @ image for view, image in ((x, products.first), (y, products.second))]
-        left = pooled.root_inverse(own[0] + rx * x.T @ x, len(own[0]))
-        right = pooled.root_inverse(own[1] + ry * y.T @ y, len(own[1]))
+        left = pooled_rows.root_inverse(own[0] + rx * x.T @ x, len(own[0]))
+        right = pooled_rows.root_inverse(own[1] + ry * y.T @ y, len(own[1]))
         u, correlations, vt = np.linalg.svd(left.T @ (products.cross.T @ y) @ right)
         flip = signs((x @ left @ u).T)
         left = left @ u * flip

@@ -15,8 +15,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..api import Result
-from ..problems.common import pooled
-from ..problems.common.pooled import HERE, Units, in_units
+from ..problems.common import pooled_rows
+from ..problems.common.pooled_rows import HERE, Units, in_units
 from ..protocols import Array, Collective
 from .estimator import FLOATS, AgentEstimator, Directions, signs
 
@@ -140,7 +140,7 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
         if self._wanted.fill and self._units is not None:
             filled = sum(self._units.filled) + int(np.isnan(X).sum())
             self._keep_units(self._units._replace(filled=(filled,)))
-            (X,) = pooled.filled([X], samples, mean, HERE)
+            (X,) = pooled_rows.filled([X], samples, mean, HERE)
         return X
 
     def _rescaled(self, mean: Array, variances: Array) -> Array:

@@ -23,14 +23,14 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from .. import registry
 from ..api import Result, solve
 from ..api.certificate import certify
-from ..api.same import check_facts
+from ..api.rank_agreement import check_facts
 from ..data.sites import naming, sites_of
 from ..families.features.split import SplitPencil, same_samples
 from ..network import connect, even_bounds
 from ..network.collective import AgentCollective
 from ..problems import Deferred
 from ..problems.common.checks import is_matrix, matrices, same_columns, same_names
-from ..problems.common.pooled import Missing, Wanted
+from ..problems.common.pooled_rows import Missing, Wanted
 from ..problems.deferred import holders
 from ..protocols import Array, Collective, Metric
 from ..stopping import Consensus, GradientNorm, Rule

@@ -32,7 +32,7 @@ from .. import problems
 from ..api.ledger_table import Sent
 from ..families.generalized.problems.ica import kinds, moments, switching
 from ..numerics.threads import one_thread
-from ..problems.common import pooled
+from ..problems.common import pooled_rows
 from ..protocols import Array, Collective
 from .components import ComponentEstimator
 from .estimator import Directions, check_components, signs
@@ -204,7 +204,7 @@ class ICA(ComponentEstimator):
 
         def build(own: slice, collective: Collective) -> Sources:
             mine = self._in_units(agents[own], collective, last is not None)
-            self._whiten = pooled.whitening(mine, rank, collective)
+            self._whiten = pooled_rows.whitening(mine, rank, collective)
             white = [x @ self._whiten for x in mine]
             weights = (counts / counts.mean())[own]
             made = Sources(white, weights=weights, n_agents=n, first_agent=own.start, signs=signs)
@@ -318,7 +318,7 @@ def _taken_in(stream: Stream, rows: Array) -> Stream:
     d = rows.shape[1]
     seen = stream.seen.joined(rows)
     if before == 0:
-        pooled.root_inverse(seen.covariance, d)  # refused here where it is singular
+        pooled_rows.root_inverse(seen.covariance, d)  # refused here where it is singular
     x = _projected(stream.point, seen.covariance)
     centred = rows - seen.mean
     y = centred @ x

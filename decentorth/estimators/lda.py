@@ -27,7 +27,7 @@ from ..families.generalized.problems.gevp import PooledGEVP
 from ..families.generalized.problems.lda import agent_scatters, class_means
 from ..numerics.threads import one_thread
 from ..problems.common.division import placed
-from ..problems.common.pooled import root_inverse, symmetric_total
+from ..problems.common.pooled_rows import root_inverse, symmetric_total
 from ..protocols import Array, Collective
 from .components import ComponentEstimator, pencil_images
 from .estimator import Directions, check_components, signs

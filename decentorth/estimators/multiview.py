@@ -21,7 +21,7 @@ from sklearn.utils import check_scalar
 from .. import problems
 from ..families.generalized.problems.maxvar import view_ends
 from ..numerics.threads import one_thread
-from ..problems.common import pooled
+from ..problems.common import pooled_rows
 from ..problems.common.division import placed
 from ..protocols import Array, Collective
 from .components import pencil_images
@@ -108,20 +108,20 @@ class MultiviewCCA(StreamEstimator):
         def build(own: slice, collective: Collective) -> problems.MAXVAR:
             given = self._rows(agents[own], collective, streams, last is not None)
             if streams is not None:
-                share = np.sqrt(pooled.rows(given, collective) / sum(self._counts))
+                share = np.sqrt(pooled_rows.rows(given, collective) / sum(self._counts))
                 given = [share * rows for rows in given]
             place = placed(n, own, collective)
             problem = problems.MAXVAR(given, views, rank, ridge=self.ridge, names=names, **place)
             if problem.bases:
                 with one_thread():  # the bits of products depend on the number of BLAS threads
-                    count = pooled.rows(given, collective)
-                    self._covariance = pooled.gram(given, collective) / count
+                    count = pooled_rows.rows(given, collective)
+                    self._covariance = pooled_rows.gram(given, collective) / count
             return problem
 
         point, result = self._solve(n, build, W, last=last)
         with one_thread():
             whole, blocks = pencil_images(point, result)
-            root = pooled.root_inverse(point.T @ blocks, rank)
+            root = pooled_rows.root_inverse(point.T @ blocks, rank)
             values, turn = np.linalg.eigh(root.T @ point.T @ whole @ root)
             turn = root @ turn[:, ::-1]
             self.eigenvalues_ = values[::-1].copy()

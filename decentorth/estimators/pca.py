@@ -35,9 +35,9 @@ from ..api import Result
 from ..families.features.split import Among
 from ..numerics.definite import SINGULAR
 from ..numerics.threads import one_thread
-from ..problems.common import pooled
+from ..problems.common import pooled_rows
 from ..problems.common.checks import Rows
-from ..problems.common.pooled import HERE, Units
+from ..problems.common.pooled_rows import HERE, Units
 from ..problems.common.sparse_rows import SparseRows
 from ..problems.stiefel.pca import Weights
 from ..protocols import Array, Collective
@@ -237,9 +237,9 @@ class PCA(StreamEstimator):
                 "components"
             )
         parts = self._features("X", entries)
-        found = [pooled.units([part], HERE, scale=self.scale) for part in parts]
+        found = [pooled_rows.units([part], HERE, scale=self.scale) for part in parts]
         if self.scale:
-            pooled.refuse_constant(np.concatenate([one.constant for one in found]))
+            pooled_rows.refuse_constant(np.concatenate([one.constant for one in found]))
         m = len(parts[0])
         centred = [one.standard(part) for one, part in zip(found, parts, strict=True)]
         squares = float(sum(entries.joined([float((part * part).sum()) for part in centred])))
@@ -272,7 +272,7 @@ class PCA(StreamEstimator):
         elif self.scale or self._wanted.fill:
             (X,) = self._in_units([X], HERE)
         else:
-            X, units = pooled.centred(X)
+            X, units = pooled_rows.centred(X)
             self._keep_units(units)
         mean = np.asarray(X.mean(axis=0)).ravel()
         entries = X.data if sparse else X
@@ -326,7 +326,7 @@ class PCA(StreamEstimator):
             if self.weights == "agents":
                 for x, m in zip(mine, self._counts[own], strict=True):
                     x *= np.sqrt(count / (n * m))
-            squares = pooled.squares(mine, collective)
+            squares = pooled_rows.squares(mine, collective)
             for x in mine:  # so that they weigh the same, and have the total variance 1
                 x *= np.sqrt(n * len(x) / (squares or 1.0))
             self._moments = Variation(np.zeros(self.n_features_in_), count, squares)
@@ -508,7 +508,9 @@ def _explaining(share: float, scaled: Sequence[Rows], most: int, collective: Col
                 f"the share n_components={share} of the variance of {d}"
             )
     weighted = [x / np.sqrt(len(x)) for x in scaled]
-    values = np.maximum(np.linalg.eigvalsh(pooled.gram(weighted, collective))[::-1], 0.0).cumsum()
+    values = np.maximum(
+        np.linalg.eigvalsh(pooled_rows.gram(weighted, collective))[::-1], 0.0
+    ).cumsum()
     return min(int(np.searchsorted(values, share * values[-1], side="right")) + 1, most)
 
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from .. import problems
 from ..numerics.threads import one_thread
-from ..problems.common import pooled
+from ..problems.common import pooled_rows
 from ..protocols import Array, Collective, Metric, Observed, Row, Stop
 from ..stopping import Rule
 from .components import ComponentEstimator
@@ -222,7 +222,7 @@ class OrthogonalDictionary(SubgradientEstimator):
 
         def build(own: slice, collective: Collective) -> problems.OrthogonalDictionaryLearning:
             mine[:] = self._in_units(agents[own], collective, last is not None)
-            rows = pooled.normalized(mine, collective)
+            rows = pooled_rows.normalized(mine, collective)
             return problems.OrthogonalDictionaryLearning(rows, n_agents=n, first_agent=own.start)
 
         point, result = self._solve(n, build, W, last=last)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..numerics.threads import one_thread
-from ..problems.common import pooled
+from ..problems.common import pooled_rows
 from ..protocols import Array, Collective
 from .components import ComponentEstimator
 from .estimator import Directions
@@ -49,7 +49,7 @@ class RunningCovariance(NamedTuple):
     def joined(self, rows: Array) -> RunningCovariance:
         """The state after further samples, ``(b, d)``."""
         count = self.samples + len(rows)
-        around, own = pooled.centred(rows)
+        around, own = pooled_rows.centred(rows)
         share = len(rows) / count
         gap = (own.mean - self.mean) + own.rest
         before = (1.0 - share) * (self.covariance + share * np.outer(gap, gap))
@@ -144,12 +144,14 @@ class StreamEstimator(ComponentEstimator, ABC):
         if samples == 0 or units is None:
             batches = self._in_units(batches, collective)
         else:
-            missing = pooled.missing_cells(batches, collective)
+            missing = pooled_rows.missing_cells(batches, collective)
             batches = [units.seen(a) for a in batches]
             if self._wanted.fill:
                 counts = zip(units.filled, missing, strict=True)
                 self._keep_units(units._replace(filled=tuple(map(sum, counts))))
-                batches = pooled.filled(batches, samples, np.zeros(self.n_features_in_), collective)
+                batches = pooled_rows.filled(
+                    batches, samples, np.zeros(self.n_features_in_), collective
+                )
         with one_thread():  # the bits of products depend on the number of BLAS threads
             own = [seen.joined(rows) for seen, rows in zip(before.own, batches, strict=True)]
             moments = np.stack([seen.moments() for seen in own])

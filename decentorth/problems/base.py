@@ -17,7 +17,7 @@ from ..display import Shown
 from ..protocols import Array, Collective, ConstraintSet, Index
 from ..settings import check
 from .common.gradient_check import GradientCheck, random_direction, taylor_slopes, worst
-from .common.pooled import Units
+from .common.pooled_rows import Units
 
 BLOCK_BYTES = 1 << 18
 """The bytes of the points of a run of agents that are evaluated together, so that temporaries stay

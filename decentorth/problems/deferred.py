@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ..protocols import Array, Collective
 from .base import stream
-from .common.pooled import ASIS, Wanted, in_units
+from .common.pooled_rows import ASIS, Wanted, in_units
 
 FEW = 2
 """The random samples of each agent that stand for its data where only sizes matter."""

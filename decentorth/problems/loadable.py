@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from ..protocols import Array, Collective
 from .base import View
 from .common.checks import matrices, same_columns, same_names
-from .common.pooled import Missing, Units, Wanted, in_units
+from .common.pooled_rows import Missing, Units, Wanted, in_units
 from .deferred import Deferred, Outline
 
 

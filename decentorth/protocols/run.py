@@ -226,14 +226,14 @@ class Declared:
         """
         return False
 
-    def resolved(self, network: Any) -> Any:
+    def for_network(self, network: Any) -> Any:
         """Return the method with the settings chosen that depend on the network.
 
         Raises ValueError if it cannot run on this network.
         """
         return self
 
-    def suited(self, problem: Any) -> Any:
+    def for_problem(self, problem: Any) -> Any:
         """Return the method with the settings chosen that depend on the problem."""
         return self
 
@@ -273,7 +273,7 @@ class _Other(Declared):
         properties = ("requires", "requires_set", "mixes", "penalty_follows")
         for name in (*properties, *Declared.__annotations__):
             setattr(self, name, getattr(method, name, getattr(_Other, name)))
-        for name in ("resolved", "suited"):
+        for name in ("for_network", "for_problem"):
             setattr(self, name, getattr(method, name, lambda *given: method))
 
 

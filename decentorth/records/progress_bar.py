@@ -51,9 +51,8 @@ def step_ranges(algorithm: object, state: Any, collective: Collective) -> Ranges
     """The smallest and largest of each per-agent constant that is both a setting of the algorithm
     and in its state."""
     found = {}
-    entries = state._asdict()
     for name in settings(type(algorithm)):
-        values = entries.get(name)
+        values: Any = getattr(state, name, None)
         if isinstance(values, np.ndarray) or is_on_device(values):
             least = float(values.min())
             most = float(values.max())

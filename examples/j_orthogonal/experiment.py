@@ -54,9 +54,9 @@ class Then:
     def requires_set(self) -> tuple[type, ...]:
         return (*self.first.requires_set, *self.second.requires_set)
 
-    def resolved(self, network: Any) -> Then:
+    def for_network(self, network: Any) -> Then:
         made = [
-            one.resolved(network) if hasattr(one, "resolved") else one
+            one.for_network(network) if hasattr(one, "for_network") else one
             for one in (self.first, self.second)
         ]
         return replace(self, first=made[0], second=made[1])

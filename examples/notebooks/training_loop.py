@@ -12,6 +12,8 @@ It needs ``pip install ".[plot,torch]"`` in a checkout. ::
     python examples/notebooks/training_loop.py
     # four processes, with the same bits
     torchrun --nproc-per-node 4 examples/notebooks/training_loop.py
+
+Explained in ``docs/training.md``.
 """
 
 # %%

@@ -20,7 +20,7 @@ import topologies as tp
 from decentorth.algorithms.centralized.line_search import MOST
 from decentorth.api import Options, set_up
 from decentorth.api.capabilities import check_network
-from decentorth.api.steps import resolved, running
+from decentorth.api.steps import for_network, wrapped
 from decentorth.commands.new.algorithm import Template
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
@@ -553,7 +553,7 @@ class Setup:
         self.problem = method.problem() if problem is None else problem
         self.n = self.problem.n_agents
         self.network: Any = Network(method.W(self.n))
-        self.algorithm: Any = running(resolved(method.algorithm(), self.network))
+        self.algorithm: Any = wrapped(for_network(method.algorithm(), self.network))
         self.streams = CounterStreams(seed, slice(0, self.n))
         self.x0 = stack(point(self.problem, seed), self.n)
 

@@ -188,47 +188,47 @@ ALLOWED = {
     ): "the rows of the parts of a product",
     (
         "decentorth/families/asynchronous/agent.py",
-        "Agent.activate",
+        "AsynchronousAgent.activate",
         "max",
     ): "the entries of one agent",
     (
         "decentorth/families/asynchronous/agent.py",
-        "Agent._own_step",
+        "AsynchronousAgent._own_step",
         "max",
     ): "the versions that one agent knows",
     (
         "decentorth/families/asynchronous/agent.py",
-        "Agent._fixed",
+        "AsynchronousAgent._fixed",
         "max",
     ): "the entries of one agent",
     (
         "decentorth/families/asynchronous/agent.py",
-        "Agent._judge",
+        "AsynchronousAgent._judge",
         "max",
     ): "the levels that one agent knows",
     (
         "decentorth/families/asynchronous/agent.py",
-        "Agent._judge",
+        "AsynchronousAgent._judge",
         "min",
     ): "the levels that one agent knows",
     (
         "decentorth/families/asynchronous/agent.py",
-        "Agent.spend",
+        "AsynchronousAgent.spend",
         "max",
     ): "the levels that one agent knows",
     (
         "decentorth/families/asynchronous/agent.py",
-        "Agent.activations_known",
+        "AsynchronousAgent.activations_known",
         "sum",
     ): "the versions that one agent knows",
     (
         "decentorth/families/asynchronous/agent.py",
-        "Agent.take",
+        "AsynchronousAgent.take",
         "any",
     ): "validation: the masses of one agent",
     (
         "decentorth/families/asynchronous/agent.py",
-        "Agent.take",
+        "AsynchronousAgent.take",
         "all",
     ): "validation: the entries of one agent",
     (

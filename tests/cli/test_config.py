@@ -237,7 +237,7 @@ FLAG_ERRORS = [
     ("--algorithm drfgt --stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
     (
         "--algorithm landing --agents 1 --order auto",
-        "--order; it is a setting of algorithm 'destiny', 'drfgt', 'gradient_tracking', and this "
+        "--order; it is a setting of algorithm 'destiny', 'dprgt', 'drfgt', 'drgta', 'gradient_tracking', and this "
         "run's algorithm is 'landing'",
     ),
     (

@@ -97,6 +97,30 @@ def test_stored_tables_have_the_version_too(path: Path) -> None:
     assert (ROOT / head[1].split()[1]).is_file()
 
 
+def test_the_stored_table_of_the_field_is_that_of_its_page() -> None:
+    """Its version and command, sums beside gossip, and both orders of DRFGT; the tables above it
+    have its numbers."""
+    first, _, text = (ROOT / "docs" / "papers" / "field.txt").read_text().partition("\n")
+    (item,) = [item for item in ITEMS if item.paper == "field"]
+    head = re.fullmatch(HEAD, first)
+    assert head is not None
+    assert head[1] == item.fast
+    page = PAGES["field"]
+    for block in re.split(r"^(?=\w+ on \w+$)", text, flags=re.M)[1:]:
+        rows = [[cell.strip() for cell in line.split(" | ")] for line in block.splitlines()]
+        found = {row[0]: row for row in rows if len(row) == 8}
+        if not block.startswith("sparse_pca"):
+            assert {"lbfgs", "drfgt:order=combine-then-adapt"} < found.keys()
+            assert "drfgt:order=accelerated" in found
+        for name, row in list(found.items())[1:]:
+            (line, *_) = [
+                line
+                for line in page.partition(f"| {block.split()[0]}, iterations |")[2].splitlines()
+                if line.startswith(f"| `{name}` |")
+            ]
+            assert row[3].replace("inf", "-") in line
+
+
 def test_an_item_runs_and_its_output_is_kept_with_commit_and_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

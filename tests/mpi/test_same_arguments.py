@@ -9,7 +9,7 @@ import pytest
 
 import decentorth as do
 from decentorth.api import Arguments
-from decentorth.api.same import OF_A_RANK
+from decentorth.api.rank_agreement import OF_A_RANK
 from tests.mpi import differing
 from tests.support.mpi import run_ranks
 

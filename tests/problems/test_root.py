@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decentorth.problems.common.pooled import HERE, root
+from decentorth.problems.common.pooled_rows import HERE, root
 from decentorth.protocols import Array
 
 

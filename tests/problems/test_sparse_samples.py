@@ -22,7 +22,7 @@ import decentorth as do
 from decentorth import estimators, problems
 from decentorth.commands.run.command import main
 from decentorth.data import Columns, MatrixFile
-from decentorth.problems.common.pooled import HERE, Wanted, in_units, normalized, root
+from decentorth.problems.common.pooled_rows import HERE, Wanted, in_units, normalized, root
 from decentorth.problems.common.sparse_rows import SparseRows
 from decentorth.protocols import Array
 

@@ -16,7 +16,7 @@ import decentorth as do
 from decentorth import problems
 from decentorth.commands.run.command import main
 from decentorth.data import Columns
-from decentorth.problems.common.pooled import HERE, Wanted, in_units
+from decentorth.problems.common.pooled_rows import HERE, Wanted, in_units
 from decentorth.protocols import Array
 from tests.support.mpi import run_ranks
 

@@ -13,7 +13,7 @@ import scipy.linalg
 import decentorth as do
 import topologies as tp
 from decentorth.network.collective import AgentCollective
-from decentorth.problems.common.pooled import HERE
+from decentorth.problems.common.pooled_rows import HERE
 from decentorth.problems.deferred import Deferred
 from decentorth.protocols import Array
 

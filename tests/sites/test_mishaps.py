@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 import decentorth as do
+from benchmarks.sites import answers
 from decentorth.commands.sites.folders import CONFIGURATION
+from decentorth.commands.sites.trial import free_port
 from decentorth.network import AlongEdges
 from decentorth.network.transport.sealed import SiteError
 from tests.support.mpi import HUNG
@@ -31,11 +33,11 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def endless(communicator: AlongEdges) -> do.Result:
+def endless(communicator: AlongEdges, **more: Any) -> do.Result:
     rng = np.random.default_rng(0)
     problem = do.problems.PCA([rng.standard_normal((20, 5)) for _ in NAMES], 2)
     given: dict[str, Any] = {"iterations": 10**7, "clear_sums": True}
-    return do.solve(problem, "drfgt", "path", comm=communicator, **given)
+    return do.solve(problem, "drfgt", "path", comm=communicator, **given, **more)
 
 
 def lines(found: list[Any]) -> list[str]:
@@ -61,7 +63,7 @@ def test_a_user_whom_the_server_no_longer_knows_in_mid_run(place: Place) -> None
             kept = [line for line in conf.read_text().splitlines() if "CN=west" not in line]
             conf.write_text("\n".join(kept) + "\n")
             server.send_signal(signal.SIGHUP)
-        return endless(communicator)
+        return endless(communicator, rank_timeout=8.0)
 
     with place.serving() as server:
         found = lines(at_sites(place, work))
@@ -69,6 +71,33 @@ def test_a_user_whom_the_server_no_longer_knows_in_mid_run(place: Place) -> None
     assert "the connection to the server is lost" in found[2]
     assert all("silent" in one or "lost" in one for one in found)
     assert "knows no site of this name" in str(again[2])
+
+
+def test_a_delay_of_20_ms_changes_no_bit(place: Place) -> None:
+    """Which is put between two sites by the relay of benchmarks/sites.py."""
+    way = free_port()
+    for name in NAMES:
+        about = place.root / name / "site.json"
+        about.write_text(about.read_text().replace(str(place.port), str(way)))
+
+    def work(communicator: Any) -> Any:
+        rng = np.random.default_rng(0)
+        problem = do.problems.PCA([rng.standard_normal((20, 5)) for _ in NAMES], 2)
+        given: dict[str, Any] = {"iterations": 20, "comm": communicator, "clear_sums": True}
+        return np.asarray(do.solve(problem, "drfgt", "path", **given).x)
+
+    begun = time.monotonic()
+    words = ["benchmarks/sites.py", "--relay", str(way), str(place.port), "0.01"]
+    with place.serving(), subprocess.Popen([sys.executable, *words]) as relay:
+        try:
+            answers(way)
+            found = at_sites(place, work)
+        finally:
+            relay.terminate()
+    assert time.monotonic() - begun > 20 * 0.02
+    for one, x in zip(found, work("serial"), strict=True):
+        assert isinstance(one, np.ndarray), found
+        assert one.tobytes() == x[None].tobytes()
 
 
 def test_sites_that_take_different_steps(place: Place) -> None:

@@ -12,6 +12,7 @@ import pytest
 from scipy.linalg import eigh, subspace_angles
 from sklearn.datasets import load_wine
 
+from decentorth import __version__
 from decentorth.commands.run.command import main
 from decentorth.network import Network
 from decentorth.protocols import Array
@@ -110,7 +111,7 @@ def test_sites_find_the_answer_of_the_pooled_table_and_the_server_reads_nothing(
     assert {tuple(subject.split(".")[2:]) for subject, _ in tap.heard} == EDGES
     numbers = table.drop(columns=["id", "cultivar"]).to_numpy().ravel()
     secrets = [name.encode() for name in table.columns if len(name) > 3]
-    secrets += [b"barolo", b"direct", b"drop_missing", b"objective", b"0.3.0"]
+    secrets += [b"barolo", b"direct", b"drop_missing", b"objective", __version__.encode()]
     secrets += [value.tobytes() for value in (*first, *numbers) if value]
     assert found_in(tap, secrets) == []
 

@@ -147,7 +147,7 @@ class Ordered(Decentralized):
         """The share of the slowest disagreement that an exchange removes."""
         return consensus_gap(spectrum, cast(Order, self.order))
 
-    def resolved(self, network: Network) -> Self:
+    def for_network(self, network: Network) -> Self:
         """This method with ``order="auto"`` resolved for this network.
 
         Raises ValueError for accelerated mixing on a network that does not stay as it is.

@@ -101,7 +101,11 @@ StepSize = Annotated[
     "approach a minimiser.",
 ]
 """A step size that is constant or follows a schedule."""
-ConstantStepSize = Annotated[Written, Form(partial(checked, allowed=(Constant,)))]
+ConstantStepSize = Annotated[
+    Written,
+    Form(partial(checked, allowed=(Constant,))),
+    "A number > 0; auto: from the agents' Lipschitz constants and the spectrum of W.",
+]
 GrowingStepSize = Annotated[
     Written,
     Form(partial(checked, allowed=(*IN_ADVANCE, Growing))),

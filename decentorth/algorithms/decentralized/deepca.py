@@ -98,7 +98,7 @@ class DeEPCA(Method):
     chebyshev: Chebyshev = True
     momentum: Probability = 0.0
 
-    def resolved(self, network: Network) -> DeEPCA:
+    def for_network(self, network: Network) -> DeEPCA:
         """This method with the rounds that auto means on this network."""
         if self.rounds != "auto":
             return self

@@ -86,7 +86,7 @@ class DRFGT(PenalisedTracking):
 
     kernel: Annotated[Literal["numpy", "numba"], "numba: one compiled pass, on St(d, r)."] = "numpy"
 
-    def resolved(self, network: Network) -> Self:
+    def for_network(self, network: Network) -> Self:
         """Return this method with its order resolved for the network.
 
         Raises ImportError with the command that installs numba, if the numba kernel is chosen
@@ -94,9 +94,9 @@ class DRFGT(PenalisedTracking):
         """
         if self.kernel == "numba":
             compiled_tracking()
-        return super().resolved(network)
+        return super().for_network(network)
 
-    def suited(self, problem: P) -> Self:
+    def for_problem(self, problem: P) -> Self:
         """Return this method, checked for the problem.
 
         Raises TypeError if the compiled kernel lacks the landing field of the problem's set.

@@ -71,7 +71,7 @@ class EFLanding(Decentralized):
     def mixes(self) -> bool:
         return not self.server
 
-    def resolved(self, network: Network) -> Self:
+    def for_network(self, network: Network) -> Self:
         """This method; a ValueError for the server form where `total` cannot be used."""
         if self.server and not network.sums:
             raise ValueError(

@@ -242,10 +242,10 @@ class OrderedOnManifold(ManifoldTracking):
                 "take order combine-then-adapt"
             )
 
-    def resolved(self, network: Network) -> Self:
+    def for_network(self, network: Network) -> Self:
         """This method; a ValueError for an order that the network does not allow."""
         check_order(self.order, network)
-        return super().resolved(network)
+        return super().for_network(network)
 
     def limits(self, spectrum: Spectrum) -> Limits:
         if self.order == "accelerated":

@@ -41,13 +41,13 @@ class Wrapper:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.method!r})"
 
-    def resolved(self, network: Network) -> Self:
+    def for_network(self, network: Network) -> Self:
         """Return this method around one whose settings are chosen for the network."""
-        return type(self)(Declared.of(self.method).resolved(network))
+        return type(self)(Declared.of(self.method).for_network(network))
 
-    def suited(self, problem: Any) -> Self:
+    def for_problem(self, problem: Any) -> Self:
         """Return this method around one whose settings are chosen for the problem."""
-        return type(self)(Declared.of(self.method).suited(problem))
+        return type(self)(Declared.of(self.method).for_problem(problem))
 
 
 class Through:

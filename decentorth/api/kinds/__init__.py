@@ -10,7 +10,7 @@ from ..._lazy import families
 from ...network import connect
 from ...process.abort import patience
 from ..arguments import AnySetup
-from ..same import check_arguments
+from ..rank_agreement import check_arguments
 from .on_device import OnDevice
 from .plain import Run
 from .replicated import Replicated, ReplicatedUnreliable

@@ -101,7 +101,7 @@ def _check_method(algorithm: Method) -> None:
         able = ", ".join(sorted(one.__name__ for one in known if Declared.of(one).on_devices))
         name = type(algorithm).__name__
         raise ValueError(f"{name} does not run on a device: {able} do; or leave device out")
-    if steps.running(algorithm) is not algorithm:
+    if steps.wrapped(algorithm) is not algorithm:
         raise ValueError(
             "safe and growing steps do not run on a device: take another step size, or leave "
             "device out"

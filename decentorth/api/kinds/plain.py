@@ -56,8 +56,8 @@ from ...stopping import as_rule
 from .. import automatic, capabilities, conversions, steps
 from ..arguments import AnySetup
 from ..losses import Loss
+from ..rank_agreement import check_arguments, check_facts
 from ..result import Result
-from ..same import check_arguments, check_facts
 from ..sizes import check_data, check_points
 
 
@@ -108,7 +108,7 @@ class Run(Shown):
         with one_thread():
             self.problem = self._prepared()
             self.start: Array = self._start()
-            self.algorithm = Declared.of(self.algorithm).suited(self.seen)
+            self.algorithm = Declared.of(self.algorithm).for_problem(self.seen)
             self._place()
             self._check_start()
 
@@ -196,7 +196,7 @@ class Run(Shown):
 
     def decide(self) -> None:
         """Choose, by the network's design, what the algorithm leaves to it."""
-        self.algorithm = steps.resolved(self.arguments.method, self.network)
+        self.algorithm = steps.for_network(self.arguments.method, self.network)
         self.network.compiled = Declared.of(self.algorithm).kernel == "numba"
 
     def _check_method(self) -> None:
@@ -326,7 +326,7 @@ class Run(Shown):
     @property
     def method(self) -> Method:
         """The method that runs: ``algorithm``, or another one around it that changes its steps."""
-        return steps.running(self.algorithm)
+        return steps.wrapped(self.algorithm)
 
     @property
     def parts(self) -> Parts:
@@ -480,7 +480,7 @@ class Run(Shown):
             whole: Any = self.problem
             left.problem = left.seen = whole.without(lost)
             left._complete(left.problem)
-        left.algorithm = Declared.of(left.algorithm).suited(left.problem)
+        left.algorithm = Declared.of(left.algorithm).for_problem(left.problem)
         return left
 
     def after(self, losses: Losses) -> Run:

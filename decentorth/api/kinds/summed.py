@@ -12,7 +12,7 @@ from ...network import Network
 from ...network.collective import AgentCollective, ReplicaCollective
 from ...network.joint import JointAgent, TreeCollective
 from ...numerics.random_streams import CounterStreams
-from ...problems.common.pooled import HERE
+from ...problems.common.pooled_rows import HERE
 from ...problems.spread import SpreadProblem, mean_of
 from ...protocols import Answered, Declared, Moments, Problem, Solvable
 from ...running.loop import Outcome

@@ -341,7 +341,7 @@ def opening(
         yield f"stopping    {agreement_in_words(agreement)}"
     method = run.algorithm
     if run.arguments.sizes is not None:  # without what real data would recommend
-        method = steps.resolved(configuration.algorithm, network)
+        method = steps.for_network(configuration.algorithm, network)
     words = _listed(method)
     if configuration.published:
         words.append("the published experiment (paper 004), --config paper004")

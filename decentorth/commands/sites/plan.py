@@ -87,8 +87,10 @@ def _to(name: str, foreseen: Foreseen, iterations: int) -> Iterator[str]:
 
 
 def foresee(site: Site, configuration: Configuration) -> Foreseen:
-    """Measure the messages of this site, by two iterations in this process on made-up samples in the form of
-    its own."""
+    """Measure the messages of this site, by two iterations in this process.
+
+    Made-up samples in the form of its own take the place of those of all sites.
+    """
     own = Path(configuration.problem.data.split(",")[site.rank])
     masked = not configuration.run.clear_sums
     given = replace(configuration.run, secure=masked, clear_sums=False)
@@ -100,12 +102,13 @@ def foresee(site: Site, configuration: Configuration) -> Foreseen:
         rehearsal = replace(configuration, run=given, problem=problem)
         run, _ = made(rehearsal, SerialCommunicator(), sized=True)
         states = run.states()
-        state = next(states)
-        before = _sent(run, state, site)
-        next(states)
-        first = _sent(run, state, site)
-        next(states)
-        each = _sent(run, state, site) - first
+        with np.errstate(over="ignore", invalid="ignore"):
+            state = next(states)
+            before = _sent(run, state, site)
+            next(states)
+            first = _sent(run, state, site)
+            next(states)
+            each = _sent(run, state, site) - first
     method = given.algorithm
     if run.choice is not None:
         method = f"{run.choice.name} ({method})"
@@ -121,7 +124,7 @@ def foresee(site: Site, configuration: Configuration) -> Foreseen:
 def _sent(run: Any, state: Any, site: Site) -> Bytes:
     """The bytes that this site has sent."""
     sends = Declared.of(run.algorithm).sends
-    entries = {name: getattr(state, name)[0].size for name in sends if name in state._fields}
+    entries = {name: getattr(state, name)[0].size for name in sends if hasattr(state, name)}
     rows = sent(run.network, entries, site.names)
     return Counter(
         {(row.to, row.quantity): row.bytes for row in rows if row.site == site.identity.name}

@@ -148,7 +148,7 @@ class AsynchronousDRFGT(Method):
         if channel.correction:
             raise ValueError("an asynchronous run needs no correction of trackers: leave it out")
 
-    def resolved(self, network: Any) -> Self:
+    def for_network(self, network: Any) -> Self:
         """This method, checked against the network; with a log's schedule it has as many
         activations as that.
 

@@ -92,7 +92,7 @@ class LOBPCG(Method):
     requires: ClassVar[tuple[type, ...]] = (SplitFeatures,)
     only_sums: ClassVar[bool] = True
 
-    def resolved(self, network: Network) -> LOBPCG:
+    def for_network(self, network: Network) -> LOBPCG:
         """This method; ValueError for a network without exact sums."""
         if not network.sums_exactly:
             raise ValueError(

@@ -16,7 +16,7 @@ import numpy as np
 
 from decentorth.numerics.ordered_sums import sums
 from decentorth.problems.common.division import Division
-from decentorth.problems.common.pooled import HERE, Wanted, in_units
+from decentorth.problems.common.pooled_rows import HERE, Wanted, in_units
 from decentorth.protocols import Array, Collective, Index
 
 from .split import Among

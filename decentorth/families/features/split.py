@@ -38,7 +38,7 @@ from decentorth.numerics.threads import one_thread
 from decentorth.problems.base import AgentProblem, Selection, stream
 from decentorth.problems.common.checks import is_matrix, matrices
 from decentorth.problems.common.division import DividedSettings, even_counts
-from decentorth.problems.common.pooled import Units
+from decentorth.problems.common.pooled_rows import Units
 from decentorth.problems.deferred import Deferred, Outline, on_each_rank
 from decentorth.protocols import Array, Collective, Index, Observed
 from decentorth.sets import Euclidean

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from decentorth.problems.common.division import Division, files_of_features, samples_of
-from decentorth.problems.common.pooled import HERE
+from decentorth.problems.common.pooled_rows import HERE
 from decentorth.problems.common.sparse_rows import SparseRows
 from decentorth.problems.deferred import Deferred
 from decentorth.problems.stiefel.pca import PCASettings

@@ -47,7 +47,7 @@ from decentorth.protocols import Array, Index
 from decentorth.settings import Count, Finite, Natural, Positive, Settings
 
 from .knowledge import COLUMN, Completions, KnowledgeGraph, Side, check, corrupted
-from .planted import around_pole
+from .planted_graph import around_pole
 from .ranking import MEASURES, filtered_ranks, rank_measures
 
 PASS_BYTES = 1 << 21

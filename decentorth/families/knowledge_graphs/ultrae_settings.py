@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Annotated
 
-from decentorth.families.j_orthogonal.problems.signed import SignedSettings
+from decentorth.families.j_orthogonal.problems.signed_settings import SignedSettings
 from decentorth.families.j_orthogonal.sets.j_orthogonal import JOrthogonal
 from decentorth.problems.base import stream
 from decentorth.problems.deferred import Deferred, Outline, on_each_rank
 from decentorth.settings import Count, Probability, Range
 
 from .knowledge import KnowledgeGraph, hold_out, most_frequent
-from .planted import planted_triples
+from .planted_graph import planted_triples
 from .ultrae import UltraE, UltraEOptions
 
 PLANTED = (2, 1)

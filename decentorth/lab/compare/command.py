@@ -36,7 +36,7 @@ from .comparison_plan import RUNS, ComparisonPlan, networks_named
 from .comparison_rules import Rules
 from .methods import methods
 from .model import NetworkModel
-from .saved import FILES
+from .saved_comparison import FILES
 from .trials import Store
 from .workers import processes
 

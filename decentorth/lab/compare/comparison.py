@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import comparison_figures, comparison_tables, notes, saved
+from . import comparison_figures, comparison_tables, notes, saved_comparison
 from .counts import CountedRuns
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Comparison(CountedRuns):
     def save(self, folder: str | Path, **options: Any) -> None:
         """Write the tables, the figure, and ``comparison.json``, which `load` reads; see
         `saved.write`."""
-        saved.write(self, Path(folder), **options)
+        saved_comparison.write(self, Path(folder), **options)
 
 
 def load(folder: str | Path) -> Comparison:
@@ -62,4 +62,4 @@ def load(folder: str | Path) -> Comparison:
     InputError
         The folder holds no comparison that has ended, or its file is damaged.
     """
-    return Comparison(*saved.read(Path(folder)))
+    return Comparison(*saved_comparison.read(Path(folder)))

@@ -15,7 +15,7 @@ from typing import Any
 from topologies.line.flags import InputError
 from topologies.line.text import specifications
 
-from ...api.same import check_facts
+from ...api.rank_agreement import check_facts
 from ...network import even_bounds
 from ...network.collective import AgentCollective
 from ...network.transport.communicator import connect

@@ -28,8 +28,8 @@ from ...running.history import Columns
 from ...settings import Values, settings
 from ..compare.comparison import load as load_comparison
 from ..compare.comparison_figures import Band
-from ..compare.saved import DATA
-from ..compare.saved import FIGURE as COMPARED
+from ..compare.saved_comparison import DATA
+from ..compare.saved_comparison import FIGURE as COMPARED
 from .report import write_report
 from .saved_graph import plot_agents
 

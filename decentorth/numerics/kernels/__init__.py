@@ -14,14 +14,14 @@ from ...protocols import SETUP
 
 @cache
 def compiled_tracking() -> Any:
-    """The module `tracking` with its code compiled; an ImportError says how to install numba where
+    """The module `tracking_kernels` with its code compiled; an ImportError says how to install numba where
     it is missing."""
     if importlib.util.find_spec("numba") is None:
         raise ImportError(
             "the kernel numba needs numba: pip install numba, or take the kernel numpy"
         )
     SETUP.info("the compiled kernels")
-    module = import_module(".tracking", __name__)
+    module = import_module(".tracking_kernels", __name__)
     load(module.prepare, module.accumulate)
     return module
 

@@ -15,8 +15,8 @@ from ...settings import Count, Form, Positive, Settings
 from ..base import AgentProblem, View
 from ..deferred import Deferred, Outline
 from .checks import sparse_samples
-from .pooled import ASIS, HERE, Missing, Units, Wanted, in_units
-from .pooled import rows as number_of_rows
+from .pooled_rows import ASIS, HERE, Missing, Units, Wanted, in_units
+from .pooled_rows import rows as number_of_rows
 
 if TYPE_CHECKING:
     from ...data import Columns

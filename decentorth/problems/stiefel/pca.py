@@ -25,8 +25,8 @@ from ..base import stream
 from ..common import division
 from ..common.checks import SparseOrArrays, samples
 from ..common.division import Centred, Part, of_one_view, samples_of
-from ..common.pooled import Units, root, symmetric_total, with_spectrum
-from ..common.pooled import rows as number_of_rows
+from ..common.pooled_rows import Units, root, symmetric_total, with_spectrum
+from ..common.pooled_rows import rows as number_of_rows
 from ..common.squares import SquaresProblem, gram_numbers
 from ..deferred import Deferred, Outline
 from ..loadable import Loadable

@@ -18,7 +18,7 @@ from ..base import stream
 from ..common.checks import AgentArrays, SparseOrArrays, matrices, samples
 from ..common.division import Shuffling, Sourced, even_counts
 from ..common.once import ComputedOnce
-from ..common.pooled import with_spectrum
+from ..common.pooled_rows import with_spectrum
 from ..common.squares import SquaresProblem, gram_numbers
 from ..deferred import Deferred, Outline, on_each_rank
 from ..loadable import Loadable

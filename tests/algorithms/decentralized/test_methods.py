@@ -344,7 +344,7 @@ def test_deepca_converges_at_the_rate_of_the_power_method() -> None:
         assert len(fitted) > 12
         return float(np.exp(np.polyfit(fitted, np.log(errors[fitted]), 1)[0]))
 
-    enough: Any = 5 * DeEPCA().resolved(Network(GRAPHS["star"](N))).rounds
+    enough: Any = 5 * DeEPCA().for_network(Network(GRAPHS["star"](N))).rounds
     ratio = values[3] / values[2]
     assert rate(enough) == pytest.approx(ratio, rel=0.02)
     momentum = 0.9 * ratio
@@ -371,10 +371,10 @@ def test_automatic_rounds_are_the_fewest_that_leave_a_twentieth(
     graph: str, chebyshev: bool
 ) -> None:
     W, mixing = GRAPHS[graph](9), rivals.chebyshev if chebyshev else rivals.power
-    rounds: Any = DeEPCA(chebyshev=chebyshev).resolved(Network(W)).rounds
+    rounds: Any = DeEPCA(chebyshev=chebyshev).for_network(Network(W)).rounds
     left = [np.linalg.norm(mixing(W.toarray(), t) - 1 / 9, 2) for t in (rounds, rounds - 1)]
     assert left[0] <= 0.05 < left[1]
-    assert DeEPCA(rounds=2).resolved(Network(W)) == DeEPCA(rounds=2)
+    assert DeEPCA(rounds=2).for_network(Network(W)) == DeEPCA(rounds=2)
 
 
 @pytest.mark.slow

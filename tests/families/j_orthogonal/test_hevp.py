@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decentorth.families.j_orthogonal.problems.drawn import DrawnSamples
+from decentorth.families.j_orthogonal.problems.drawn_samples import DrawnSamples
 from decentorth.problems import HEVP, HEVPSettings
 from decentorth.protocols import KnownOptimum, Sampled, Smooth, TraceForm
 from tests.support import building

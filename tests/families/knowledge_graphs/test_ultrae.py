@@ -13,7 +13,7 @@ import pytest
 from decentorth import CSDM, JJOBCD, VRJJOBCD, solve
 from decentorth.families.j_orthogonal.problems.ultrahyperbolic import NEAR, Ultrahyperbolic
 from decentorth.families.knowledge_graphs.knowledge import Side, corrupted, hold_out, most_frequent
-from decentorth.families.knowledge_graphs.planted import planted_triples
+from decentorth.families.knowledge_graphs.planted_graph import planted_triples
 from decentorth.families.knowledge_graphs.ranking import filtered_ranks, rank_measures
 from decentorth.problems import KnowledgeGraph, UltraE, UltraESettings
 from decentorth.protocols import Array, Evaluated, Index, Sampled, Smooth

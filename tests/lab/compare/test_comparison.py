@@ -506,7 +506,7 @@ def test_the_step_in_words() -> None:
     )
     ranges = [
         r"auto, growing, accelerated \(\S+ to \S+\)",
-        r"constant \(\S+ to \S+\)",
+        r"constant, combine-then-adapt \(\S+ to \S+\)",
         r"auto, constant, accelerated \(\S+ to \S+\)",
         r"diminishing \(\S+ to \S+\)",
     ]

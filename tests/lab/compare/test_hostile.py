@@ -15,7 +15,7 @@ import pytest
 from decentorth.compare import Rules, compare, load
 from decentorth.lab.compare.comparison import Comparison
 from decentorth.lab.compare.comparison_figures import curves
-from decentorth.lab.compare.saved import DATA
+from decentorth.lab.compare.saved_comparison import DATA
 from decentorth.problems import PCA
 from topologies.line.flags import InputError
 

@@ -12,7 +12,7 @@ import pytest
 import topologies as tp
 from decentorth import DRFGT, RGD, iterate, solve
 from decentorth.problems import ICA, GeneralizedICA, ICASettings, amari_distance, log_cosh
-from decentorth.problems.common.pooled import whitening
+from decentorth.problems.common.pooled_rows import whitening
 from decentorth.protocols import Array, KnownOptimum
 from decentorth.stopping import GradientNorm
 from tests.support.building import built, collective

@@ -32,7 +32,7 @@ from decentorth.numerics.threads import one_thread
 from decentorth.problems.base import AgentProblem, Selection, held, selected
 from decentorth.problems.common.checks import AgentArrays, samples
 from decentorth.problems.common.moments import packed, unpacked
-from decentorth.problems.common.pooled import HERE, Units, root_inverse
+from decentorth.problems.common.pooled_rows import HERE, Units, root_inverse
 from decentorth.problems.common.rows import Runs
 from decentorth.problems.loadable import Loadable
 from decentorth.problems.stiefel.pca import subspace_distance

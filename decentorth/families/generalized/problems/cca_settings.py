@@ -32,7 +32,7 @@ from decentorth.problems.common.division import (
     samples_of,
 )
 from decentorth.problems.common.once import ComputedOnce
-from decentorth.problems.common.pooled import HERE, Units, Wanted, refuse_constant, units
+from decentorth.problems.common.pooled_rows import HERE, Units, Wanted, refuse_constant, units
 from decentorth.problems.deferred import Deferred, Outline
 from decentorth.protocols import Array, Collective
 from decentorth.settings import Condition, Count, NotNegative, Range, Share

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from decentorth.problems.common.pooled import root, root_inverse
+from decentorth.problems.common.pooled_rows import root, root_inverse
 from decentorth.protocols import Array, Collective
 from decentorth.sets.retractions import diagonals_of
 

@@ -26,7 +26,7 @@ from decentorth.numerics.threads import one_thread
 from decentorth.problems.base import AgentProblem, Selection, held, selected, stream
 from decentorth.problems.common.division import Sourced
 from decentorth.problems.common.moments import packed, unpacked
-from decentorth.problems.common.pooled import HERE, Units, symmetric_total
+from decentorth.problems.common.pooled_rows import HERE, Units, symmetric_total
 from decentorth.problems.deferred import Deferred, Outline, on_each_rank
 from decentorth.problems.loadable import Loadable
 from decentorth.problems.stiefel.pca import subspace_distance

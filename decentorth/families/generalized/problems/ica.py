@@ -37,7 +37,7 @@ from decentorth.numerics.threads import one_thread
 from decentorth.problems.base import C, stream
 from decentorth.problems.common.checks import AgentArrays, agent_weights, matrices, samples
 from decentorth.problems.common.division import AgentSamples, DividedSettings, Generated, samples_of
-from decentorth.problems.common.pooled import Wanted, total, whitening
+from decentorth.problems.common.pooled_rows import Wanted, total, whitening
 from decentorth.problems.common.rows import SeparableLosses
 from decentorth.problems.deferred import Deferred, Outline
 from decentorth.problems.loadable import Loadable

@@ -40,7 +40,7 @@ from decentorth.problems.common.division import (
     files_of_features,
     placed,
 )
-from decentorth.problems.common.pooled import (
+from decentorth.problems.common.pooled_rows import (
     HERE,
     Units,
     Wanted,

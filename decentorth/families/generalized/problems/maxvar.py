@@ -26,8 +26,8 @@ from decentorth.numerics.ordered_sums import sums
 from decentorth.numerics.threads import one_thread
 from decentorth.problems.common.checks import AgentArrays, samples
 from decentorth.problems.common.division import Centred, Division, SampleFile, placed
-from decentorth.problems.common.pooled import HERE, gram, mean_squares
-from decentorth.problems.common.pooled import rows as number_of_rows
+from decentorth.problems.common.pooled_rows import HERE, gram, mean_squares
+from decentorth.problems.common.pooled_rows import rows as number_of_rows
 from decentorth.problems.deferred import Deferred, Outline
 from decentorth.protocols import Array, Collective
 from decentorth.settings import Count, NotNegative

@@ -81,7 +81,7 @@ class HyperbolicJacobi(SingleAgentMethod):
 
     tolerance: Probability = 1e-15
 
-    def resolved(self, network: Network) -> Self:
+    def for_network(self, network: Network) -> Self:
         """This method, with its kernels compiled."""
         pair_kernels()
         return self

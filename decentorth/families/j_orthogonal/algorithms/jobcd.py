@@ -137,7 +137,7 @@ class PairMethod(SingleAgentMethod):
         Natural, "Iterations between Newton-Schulz steps to the constraint; 0 never."
     ] = 0
 
-    def resolved(self, network: Network) -> Self:
+    def for_network(self, network: Network) -> Self:
         """This method, with its kernels compiled."""
         pair_kernels()
         return self

@@ -122,7 +122,7 @@ class UMCM(SingleAgentMethod):
             rate = checked(self.step_size, (Constant,), "Adagrad has a rate")
             object.__setattr__(self, "step_size", rate)
 
-    def resolved(self, network: Network) -> UMCM:
+    def for_network(self, network: Network) -> UMCM:
         """This method with automatic steps resolved."""
         if self.step_size != "auto":
             return self
@@ -131,7 +131,7 @@ class UMCM(SingleAgentMethod):
         return replace(self, step_size=BarzilaiBorwein())
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> UMCMState:
-        steps = schedule(self.resolved(network).step_size)
+        steps = schedule(self.for_network(network).step_size)
         spent = 0
         own = np.zeros(1)
         measured_penalty = self.penalty == "auto" and self.schedule == "constant"
@@ -160,7 +160,7 @@ class UMCM(SingleAgentMethod):
         field = _field(problem, x, penalty)
         if squares.size:
             squares = squares + field * field
-        step_size = measured(self.resolved(network).step_size, state, x, field)
+        step_size = measured(self.for_network(network).step_size, state, x, field)
         return UMCMState(x, field, squares, step_size, state.base, penalty, k, state.gradients + 1)
 
 

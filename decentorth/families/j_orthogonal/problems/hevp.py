@@ -29,15 +29,15 @@ from decentorth.numerics.ordered_sums import sums
 from decentorth.problems.base import stream
 from decentorth.problems.common.checks import AgentArrays, is_matrix, samples
 from decentorth.problems.common.division import even_counts, placed
-from decentorth.problems.common.pooled import HERE, root
+from decentorth.problems.common.pooled_rows import HERE, root
 from decentorth.problems.common.squares import SquaresProblem
 from decentorth.problems.deferred import Deferred, Outline
 from decentorth.protocols import Array, Collective
 from decentorth.settings import Condition, Count, NotNegative, check
 
 from ..sets.j_orthogonal import JOrthogonal
-from .drawn import DrawnSamples, DrawnSettings
-from .signed import SignedSettings
+from .drawn_samples import DrawnSamples, DrawnSettings
+from .signed_settings import SignedSettings
 
 Form = Literal["well-posed", "as-printed"]
 

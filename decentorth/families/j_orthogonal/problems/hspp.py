@@ -38,8 +38,8 @@ from decentorth.protocols import Array, Index
 from decentorth.settings import Count, NotNegative, Range
 
 from ..sets.j_orthogonal import JOrthogonal
-from .drawn import DrawnSamples, DrawnSettings
-from .signed import SignedSettings
+from .drawn_samples import DrawnSamples, DrawnSettings
+from .signed_settings import SignedSettings
 from .ultrahyperbolic import Ultrahyperbolic
 
 PASS_BYTES = 1 << 19

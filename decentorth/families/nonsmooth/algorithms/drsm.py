@@ -63,7 +63,7 @@ class DRSM(DRSGD):
 
     step_size: StepSize = "auto"
 
-    def resolved(self, network: Network) -> DRSM:
+    def for_network(self, network: Network) -> DRSM:
         """This method with the ratio of automatic steps resolved for this network."""
         if self.step_size != "auto":
             return self

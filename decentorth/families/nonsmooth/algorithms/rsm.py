@@ -69,7 +69,7 @@ class RSM(Subgradient):
     retraction: RetractionName = "polar"
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> RSMState:
-        step, base, spent = self.suited(problem).first_steps(problem, x0)
+        step, base, spent = self.for_problem(problem).first_steps(problem, x0)
         return RSMState(x0.copy(), step, 0.0 * base, base, 0, spent)
 
     def step(self, problem: P, network: Network, streams: Streams, state: RSMState) -> RSMState:
@@ -77,4 +77,4 @@ class RSM(Subgradient):
         gamma = state.step_size
         x = problem.constraint.retract(state.x, -gamma[:, None, None] * tangent, self.retraction)
         flops = state.flops + iteration_flops(problem, problem.shape[1])
-        return advanced(self.suited(problem).step_size, state, x=x, flops=flops)
+        return advanced(self.for_problem(problem).step_size, state, x=x, flops=flops)

@@ -127,23 +127,23 @@ class RSSM(Subgradient):
         """l, the number of blocks."""
         return self.blocks
 
-    def suited(self, problem: Problem[object]) -> Self:
+    def for_problem(self, problem: Problem[object]) -> Self:
         """Return this method with its settings chosen for the problem.
 
         Raises ValueError if there are more blocks than columns.
         """
-        method = super().suited(problem)
+        method = super().for_problem(problem)
         divided(method.blocks, problem.shape[1])
         return method
 
     def init(self, problem: P, network: Network, streams: Streams, x0: Array) -> RSSMState:
-        step, base, spent = self.suited(problem).first_steps(problem, x0)
+        step, base, spent = self.for_problem(problem).first_steps(problem, x0)
         none = 0.0 * base
         cache = _cache(problem, x0)
         return RSSMState(x0.copy(), cache, step, none, none.copy(), base, 0, spent)
 
     def step(self, problem: P, network: Network, streams: Streams, state: RSSMState) -> RSSMState:
-        method = self.suited(problem)
+        method = self.for_problem(problem)
         k = state.k + 1
         x = state.x
         cache = state.cache

@@ -38,7 +38,7 @@ class Subgradient(SingleAgentMethod):
         """The number of blocks of columns; 1 where all move."""
         return 1
 
-    def suited(self, problem: Problem[object]) -> Self:
+    def for_problem(self, problem: Problem[object]) -> Self:
         """This method with its ``auto`` settings resolved to the problem's recommendations for this
         number of blocks."""
         auto = [name for name in self.auto if vars(self)[name] == "auto"]

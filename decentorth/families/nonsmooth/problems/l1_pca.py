@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from decentorth.problems.base import AgentProblem
 from decentorth.problems.common.checks import SparseOrArrays, samples
 from decentorth.problems.common.division import Centred, Part, SampleFile, of_one_view, samples_of
-from decentorth.problems.common.pooled import normalized
+from decentorth.problems.common.pooled_rows import normalized
 from decentorth.problems.common.rows import AbsoluteLosses
 from decentorth.problems.deferred import Deferred, Outline
 from decentorth.protocols import Array, Collective

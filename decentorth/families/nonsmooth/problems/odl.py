@@ -30,7 +30,7 @@ from decentorth.problems.common.division import (
     samples_of,
 )
 from decentorth.problems.common.once import ComputedOnce
-from decentorth.problems.common.pooled import normalized
+from decentorth.problems.common.pooled_rows import normalized
 from decentorth.problems.common.rows import AbsoluteLosses
 from decentorth.problems.deferred import Deferred, Outline
 from decentorth.problems.loadable import Loadable

@@ -36,7 +36,7 @@ from decentorth.problems.common.division import (
     samples_of,
 )
 from decentorth.problems.common.once import ComputedOnce
-from decentorth.problems.common.pooled import symmetric_total, with_spectrum
+from decentorth.problems.common.pooled_rows import symmetric_total, with_spectrum
 from decentorth.problems.common.rows import RowLosses
 from decentorth.problems.common.sparse_rows import SparseRows
 from decentorth.problems.deferred import Deferred, Outline

@@ -33,7 +33,7 @@ def test_ten_steps_are_those_of_the_formula() -> None:
     )
     data = [a for _, (rows,) in problem._rows for a in rows]
     x0, network, streams = problem.start(0), Network(W), CounterStreams(0, slice(0, n))
-    method = DRSM().resolved(network)
+    method = DRSM().for_network(network)
     state = method.init(problem, network, streams, stack(x0, n))
     for _ in range(10):
         state = method.step(problem, network, streams, state)
@@ -55,18 +55,18 @@ def test_the_ratio_of_automatic_steps_follows_the_network(rounds: int, chebyshev
         tp.metropolis_weights(tp.complete(7)),
     ):
         network = Network(W)
-        method = DRSM(rounds=rounds, chebyshev=chebyshev).resolved(network)
+        method = DRSM(rounds=rounds, chebyshev=chebyshev).for_network(network)
         expected = 1 - (1 - effective(network.spectrum, rounds, chebyshev).lambda_2) / 4
         assert method.step_size.ratio == pytest.approx(max(expected, 0.97), abs=1e-6)  # type: ignore[union-attr]
-        assert method.resolved(network) is method
-    assert DRSM().resolved(Network(np.ones((1, 1)))).step_size.ratio == 0.97  # type: ignore[union-attr]
+        assert method.for_network(network) is method
+    assert DRSM().for_network(Network(np.ones((1, 1)))).step_size.ratio == 0.97  # type: ignore[union-attr]
 
 
 def test_the_ratio_of_automatic_steps_is_below_one_on_the_longest_rings() -> None:
     """lambda_2 of a ring is 0.8 + 0.2 cos(2 pi / n), so that a quarter of the gap is below 1e-6 for
     n = 1500."""
     for n in (500, 1500):
-        method = DRSM().resolved(Network(tp.uniform_weights(tp.ring(n), 0.8)))
+        method = DRSM().for_network(Network(tp.uniform_weights(tp.ring(n), 0.8)))
         quarter = 0.05 * (1 - np.cos(2 * np.pi / n))
         expected = min(1 - quarter, 1 - 1e-6)
         assert method.step_size.ratio == pytest.approx(expected, abs=6e-7)  # type: ignore[union-attr]
