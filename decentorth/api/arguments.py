@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, cast
 from ..problems import Deferred, Spread
 from ..problems.deferred import Outline
 from ..protocols import Algorithm, Array, P, Row
-from ..running.options import Options, Place
+from ..running.options import Options, PlacementSettings
 from ..running.parts import Method
 from ..settings import Form
 from . import conversions
@@ -29,7 +29,7 @@ Callback = Annotated[Callable[[Row], object], Form(conversions.callback)]
 
 
 @dataclass(frozen=True)
-class Setup(Place, Generic[P]):
+class Setup(PlacementSettings, Generic[P]):
     """A problem, a method and a network, and where and with which faults they run; each argument in
     its one form.
 

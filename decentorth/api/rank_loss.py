@@ -31,7 +31,7 @@ from ..running.checkpoint.checkpoint_files import kept
 from ..running.history import History
 from ..running.metrics import splits_features
 from ..running.options import Options
-from ..running.rank_loss_rewind import Held, Rewind
+from ..running.rank_loss_rewind import Rewind, RunState
 from .kinds.plain import Run
 from .losses import Loss, LostError
 from .result import Result
@@ -109,7 +109,7 @@ def continued(run: Run, options: Options, resumed: Resumed | None) -> Result:
     """
     first = run
     size = run.network.communicator.size
-    rewind = Rewind(size, Held(0, run.x0.copy(), (0, 0, 0), 0), History())
+    rewind = Rewind(size, RunState(0, run.x0.copy(), (0, 0, 0), 0), History())
     if resumed is not None:
         rewind = _from(resumed, size)
 
@@ -177,7 +177,7 @@ def _tell(communicator: Shrinking, options: Options, resumed: Resumed, lost: str
 def _from(resumed: Resumed, every: int) -> Rewind:
     """The copies of a run that continues."""
     state = resumed.state
-    held = Held(state.k, state.x.copy(), resumed.counts, state.gradients)
+    held = RunState(state.k, state.x.copy(), resumed.counts, state.gradients)
     return Rewind(every, held, resumed.history)
 
 

@@ -79,7 +79,7 @@ def run(
     return Outcome(state, stop, row, before.history, clock.seconds(), watch.agreement, unwritten)
 
 
-def _step(states: Iterator[Observed], state: Observed, watch: Watch) -> Observed:
+def _step(states: Iterator[Observed], state: Observed, watch: Watchers) -> Observed:
     """The state at which a watcher is due, or an earlier one at which the method ends or the time
     is over: then a row is wanted."""
     recording = watch.recording
@@ -96,7 +96,7 @@ def _step(states: Iterator[Observed], state: Observed, watch: Watch) -> Observed
 
 
 @dataclass(kw_only=True)
-class Watch:
+class Watchers:
     """The watchers of a run."""
 
     network: Any
@@ -180,7 +180,7 @@ def _watch(
     write: Write | None,
     before: Resumed,
     rewind: Rewind | None,
-) -> Watch:
+) -> Watchers:
     """The watchers of a run that begins at ``state``."""
     collective = parts.collective
     agreement = _agreement(parts, options.rule, clock, state, before)
@@ -206,7 +206,7 @@ def _watch(
         parts.written_by(writer, state)
     elif options.interruptible and (parts.repeats or collective.size == 1):
         interrupts = Interrupts(collective, state.k, recording)
-    return Watch(
+    return Watchers(
         network=parts.network,
         clock=clock,
         rewind=rewind,

@@ -27,7 +27,7 @@ those at which `algorithms.DGD` stays."""
 
 
 @dataclass(frozen=True)
-class Seen:
+class MeasuredState:
     """A state as the measures see it, with the sums over all agents, the same on every rank."""
 
     problem: Any
@@ -73,7 +73,7 @@ class Measure(NamedTuple):
     it."""
 
     name: str
-    compute: Callable[[Seen], Any]
+    compute: Callable[[MeasuredState], Any]
     entries: tuple[str, ...] = ()
     applies: Callable[[Any], object] | None = None
     """True for problems that have it; by default all."""
@@ -138,7 +138,7 @@ MEASURES = (
     Measure("objective", attrgetter("objective")),
     Measure("gradient_norm", attrgetter("gradient"), applies=_smooth),
     Measure("subgradient_norm", attrgetter("gradient"), applies=nonsmooth),
-    Measure("stationarity", Seen.stationarity, applies=composite),
+    Measure("stationarity", MeasuredState.stationarity, applies=composite),
     Measure("local_gradient_sum", lambda seen: seen.sums["scalars"][1]),
     Measure("consensus_error", lambda seen: seen.sums["scalars"][2]),
     Measure("consensus_rms", attrgetter("consensus_rms")),
@@ -149,8 +149,8 @@ MEASURES = (
     Measure("flops", lambda seen: seen.sums["flops"], ("flops",), _counted),
     Measure("drift", lambda seen: seen.collective.max(seen.state.drift.max()), ("drift",)),
     Measure("error", lambda seen: seen.at_hat(seen.problem.error, math.nan), applies=error_name),
-    Measure("relative_gap", Seen.relative_gap, applies=_bounded),
-    Measure("held_out_rmse", Seen.held_out_rmse, applies=_holds_out),
+    Measure("relative_gap", MeasuredState.relative_gap, applies=_bounded),
+    Measure("held_out_rmse", MeasuredState.held_out_rmse, applies=_holds_out),
 )
 """All standard measures, in the order of the columns."""
 
@@ -247,7 +247,7 @@ class StandardMetrics:
         if not alone:
             gradient = norms(problem.constraint.tangent(hat, sums["at_hat"][None] / n))[0]
         rms = unit * np.sqrt(squares / n)
-        seen = Seen(problem, state, collective, hat, sums, value / n, gradient, rms, worst)
+        seen = MeasuredState(problem, state, collective, hat, sums, value / n, gradient, rms, worst)
         values = [measure.compute(seen) for measure in self._measures]
         if self._own:
             values += seen.at_hat(seen.problem.evaluate, [math.nan] * len(self._own))

@@ -29,7 +29,7 @@ def _limit(name: str, seconds: object) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drawn(Settings):
+class NetworkSettings(Settings):
     """The settings of every network of agents on ranks, in Python and on the command line.
 
     Parameters
@@ -44,7 +44,7 @@ class Drawn(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place(Drawn):
+class PlacementSettings(NetworkSettings):
     """The settings of every run about where it runs, in Python and on the command line.
 
     Parameters

@@ -10,7 +10,7 @@ from .checkpoint import Snapshot
 from .history import History
 
 
-class Held(NamedTuple):
+class RunState(NamedTuple):
     """A run between two iterations."""
 
     k: int
@@ -32,7 +32,7 @@ class Rewind:
     ``history`` are those of the run.
     """
 
-    def __init__(self, every: int, start: Held, history: History) -> None:
+    def __init__(self, every: int, start: RunState, history: History) -> None:
         self.every = every
         self.history = history
         self.next = start.k
@@ -49,7 +49,7 @@ class Rewind:
             x[...] = state.x
         else:
             x = state.x.copy()
-        self._held.append(Held(state.k, x, snapshot.counts, state.gradients))
+        self._held.append(RunState(state.k, x, snapshot.counts, state.gradients))
         self.next = state.k - state.k % self.every + self.every
         return None
 
@@ -58,7 +58,7 @@ class Rewind:
         """The iteration of the last copy."""
         return self._held[-1].k
 
-    def at(self, k: int) -> Held:
+    def at(self, k: int) -> RunState:
         """The copy of iteration ``k``; ValueError if there is none."""
         for held in self._held:
             if held.k == k:

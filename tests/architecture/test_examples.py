@@ -24,7 +24,21 @@ def is_public(name: str) -> bool:
     module, _, own = name.rpartition(".")
     if name in PUBLIC or name == "decentorth.__version__":
         return True
-    return module in PUBLIC and own in import_module(module).__all__
+    return module in PUBLIC and own in listed(module)
+
+
+def listed(module: str) -> list[str]:
+    """The names that a module lists; read, not imported, where it needs PyTorch."""
+    if module != "decentorth.training":
+        names: list[str] = import_module(module).__all__
+        return names
+    source = (ROOT / "decentorth" / "training" / "__init__.py").read_text(encoding="utf-8")
+    (value,) = (
+        node.value
+        for node in ast.parse(source).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    )
+    return ast.literal_eval(value)
 
 
 def used(tree: ast.Module) -> Iterator[tuple[int, str]]:

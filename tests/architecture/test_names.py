@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 from pathlib import PurePath
 
-from tests.support.source import Module, modules
+from tests.support.source import ROOT, Module, modules
 
 FILES = {
     "__init__": "a package",
@@ -59,3 +60,13 @@ def test_every_exception_is_one() -> None:
     files = repeated(PurePath(source.path).stem for source in modules())
     assert {*FILES} - files <= {"data", "kinds"}  # lists that one family has today
     assert {*CLASSES} == repeated(classes(modules()))
+
+
+def test_the_glossary_names_classes_and_files_that_exist() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").partition("## Words")[2]
+    words = set(re.findall(r"`([A-Z]\w+)`", page))
+    assert len(words) > 10
+    assert words - {*classes(modules())} == set()
+    paths = [source.path for source in modules()]
+    for name in re.findall(r"`([\w/]+\.py)`", page):
+        assert any(path.endswith(f"/{name}") or path == name for path in paths), name

@@ -22,7 +22,7 @@ from decentorth.problems import GEVP, FunctionProblem, RSRSettings
 from decentorth.protocols import Array, Declared, LocalProducts
 from decentorth.running.checkpoint import Snapshot, kept
 from decentorth.running.history import History
-from decentorth.running.rank_loss_rewind import Held, Rewind
+from decentorth.running.rank_loss_rewind import Rewind, RunState
 from decentorth.sets import Stiefel
 from tests.algorithms.test_contract import METHODS, Method
 from tests.reference import naive
@@ -183,7 +183,9 @@ def test_whenever_ranks_stop_they_have_a_copy_in_common(
 
     rewinds = []
     for last in made:
-        rewind = Rewind(ranks, Held(start, np.full((1, 1), float(start)), (0, 0, 0), 0), History())
+        rewind = Rewind(
+            ranks, RunState(start, np.full((1, 1), float(start)), (0, 0, 0), 0), History()
+        )
         for k in range(start, last + 1):
             if k >= rewind.next:
                 rewind.look(Snapshot(cast(Any, State(k)), (k, k, k), {}, {}))

@@ -36,7 +36,7 @@ from ...numerics.states import copied
 from ...protocols import Array, Declared, Network, Problem, Streams
 from ..common import changed, refresh
 from .growing_rule import WINDOW, Progress, decided, hold, report
-from .wrappers import Through, WrappedState, Wrapper
+from .wrappers import CarryingNumber, WrappedState, Wrapper
 
 MODES = 3.0
 """The least w * gap: the slowest mode of consensus falls by e^-3 in a block."""
@@ -137,7 +137,7 @@ class GrowingSteps(Wrapper):
         return changed(state, field=field, gradients=state.gradients + 1)
 
 
-class _Overheard(Through):
+class _Overheard(CarryingNumber):
     """The network that keeps z of the first message and lets what is known travel in it."""
 
     def __init__(self, network: Network, known: Array | None) -> None:

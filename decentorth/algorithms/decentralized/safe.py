@@ -39,7 +39,7 @@ import numpy as np
 
 from ...protocols import Array, ConstraintSet, Declared, Network, Problem, Streams
 from ...settings import Range
-from .wrappers import Through, WrappedState, Wrapper
+from .wrappers import CarryingNumber, WrappedState, Wrapper
 
 LAST = 1100
 """The number of halvings after which a step is zero. An agent that is outside even then (its
@@ -143,7 +143,7 @@ class Safe(Wrapper):
             state.penalty[agents] = np.ldexp(state.penalty[agents], n)
 
 
-class _Alike(Through):
+class _Alike(CarryingNumber):
     """The network restricted to edges between agents of equal label, and the largest label that
     each agent has received."""
 

@@ -50,7 +50,7 @@ class Wrapper:
         return type(self)(Declared.of(self.method).for_problem(problem))
 
 
-class Through:
+class CarryingNumber:
     """The network for one iteration, whose messages carry another number."""
 
     def __init__(self, network: Network) -> None:

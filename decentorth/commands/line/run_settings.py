@@ -12,7 +12,7 @@ from topologies.line.text import specifications
 from ... import network
 from ...protocols import Quantity
 from ...running.checkpoint import interval
-from ...running.options import Drawn, Place, RunLimits
+from ...running.options import NetworkSettings, PlacementSettings, RunLimits
 from ...settings import Count, Finite, Natural, Positive, Quiet, Range, Seconds, settings
 from ...stopping import LocalMaximum
 
@@ -74,7 +74,7 @@ PrintConfig = Annotated[bool, "Print the configuration as YAML and stop; --confi
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaseSettings(Drawn):
+class CaseSettings(NetworkSettings):
     """The problem and the network of a run.
 
     Parameters
@@ -120,7 +120,7 @@ class CaseSettings(Drawn):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunSettings(CaseSettings, Place, RunLimits):
+class RunSettings(CaseSettings, PlacementSettings, RunLimits):
     """The settings that every run has.
 
     Parameters

@@ -32,7 +32,7 @@ from ...records.saved_runs import read_start
 from ...running.checkpoint import ENDINGS, Checkpoints, PendingSignals, Resumed
 from ...running.checkpoint.checkpoint_files import FOLDER, CheckpointError
 from ...running.metrics import AgentErrors
-from ...running.options import Place, RunLimits
+from ...running.options import PlacementSettings, RunLimits
 from ...settings import Settings, Values, settings, values
 from ...stopping import Rule
 from ..line import wiring
@@ -279,7 +279,7 @@ def made(configuration: Configuration, comm: Communicator, sized: bool = False) 
     if given.start is not None:
         x0 = together(comm, partial(read_start, given.start))
     method = configuration.algorithm
-    place = shared(given, Place)
+    place = shared(given, PlacementSettings)
     channel = given.bad_channel
     with _refusing():
         run = set_up(problem, method, W, **place, x0=x0, comm=comm, channel=channel)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cached_property
-from typing import Literal, cast
+from typing import Annotated, Literal, cast
 
 import numpy as np
 
@@ -16,7 +16,11 @@ from ..base import AgentProblem, Selection
 from .regularizers import REGULARIZERS
 from .rows import RowLosses
 
-Term = Literal["l1", "rows", "negative"]
+Term = Annotated[
+    Literal["l1", "rows", "negative"],
+    "What mu weighs: l1 (entries become 0), rows (the norms of rows; whole rows become 0), "
+    "negative (negative entries).",
+]
 
 
 class WithTerm(AgentProblem[Stiefel]):

@@ -125,9 +125,6 @@ class SparseCCASettings(TwoViews):
     ----------
     mu
         Weight of the directions' l1 norm.
-    term
-        What mu weighs: l1 (entries become 0), rows (the norms of rows; whole rows become 0),
-        negative (negative entries).
 
     Examples
     --------

@@ -126,9 +126,6 @@ class SparsePCASettings(L1PCASettings):
     ----------
     mu
         Weight of the components' l1 norm.
-    term
-        What mu weighs: l1 (entries become 0), rows (the norms of rows; whole rows become 0),
-        negative (negative entries).
 
     Examples
     --------
