@@ -168,6 +168,9 @@ async def _published(place: Place, context: ssl.SSLContext, subject: str) -> lis
         await client.publish(subject, b"x")
         await client.subscribe(subject)
         await client.flush()
+        async with asyncio.timeout(10.0):  # the answer to the second comes last
+            while "for subscription" not in str(said).lower():
+                await asyncio.sleep(0.01)
         await client.close()
     except (TimeoutError, nats.errors.Error, OSError) as error:
         said.append(repr(error))
