@@ -15,6 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from decentorth.commands.run.command import main as run_command
+from decentorth.commands.sites.command import main as sites_command
 from decentorth.commands.sites.trial import NAMES
 from tests.support.conformance import CHECKS
 from tests.support.mpi import HUNG
@@ -119,6 +121,34 @@ def test_settings_columns_and_consent_are_compared_before_anything_is_sent(place
         assert "there is no keyboard to agree at: read the lines above, and give --agree " in west
 
 
+def test_a_site_says_whom_it_waits_for_also_beyond_its_neighbours(place: Place) -> None:
+    """North never comes: south, its neighbour, waits for it, and so does west beyond south."""
+    with place.serving():
+        sites = [place.start(name, "--wait", "60") for name in ("south", "west")]
+        for site in sites:
+            assert site.stdout is not None
+            while "waiting     for north (" not in (line := site.stdout.readline()):
+                assert line, "the site ended"
+        for site in sites:
+            site.kill()
+            site.communicate()
+
+
+def test_a_check_without_a_table_compares_no_columns(place: Place) -> None:
+    """The word says what was compared."""
+    with place.serving():
+        sites = [place.joining(name, "--check") for name in NAMES]
+        found = [*refuse(sites)]
+        run = ("--problem", "pca", "--rank", "2", "--data")
+        tables = [(*run, str(place.root / f"{name}.csv")) for name in NAMES]
+        each = zip(NAMES, tables, strict=True)
+        with_tables = [*refuse([place.joining(name, "--check", *one) for name, one in each])]
+    assert [code for code, _ in found + with_tables] == [0] * 6, found + with_tables
+    words = ": server, certificates, neighbours, settings"
+    assert all(text.endswith(f"{words}\n") for _, text in found), found
+    assert all(text.endswith(f"{words}, columns\n") for _, text in with_tables), with_tables
+
+
 def test_a_site_with_a_fault_keeps_the_reason(place: Place) -> None:
     table = (place.root / "west.csv").read_text()
     (place.root / "west.csv").write_text(table + "a patient,1,1,1,1,1,1,1\n")
@@ -191,12 +221,12 @@ def test_a_site_that_is_killed_comes_back_and_the_bits_are_the_same(
         assert place.points(name).tobytes() == x[None].tobytes()
 
 
-def iterating(place: Place, name: str) -> int:
-    """The bytes of iterations that the file of a site lists."""
+def listed(place: Place, name: str, use: str) -> int:
+    """The bytes of a use that the file of a site lists."""
     with (place.root / f"run-{name}" / "sent.csv").open(encoding="utf-8", newline="") as file:
         rows = [*csv.DictReader(file)]
     assert len({(row["to"], row["use"]) for row in rows}) == len(rows)
-    return sum(int(row["bytes"]) for row in rows if row["use"] == "iterations and sums")
+    return sum(int(row["bytes"]) for row in rows if row["use"] == use)
 
 
 @pytest.mark.slow
@@ -223,7 +253,7 @@ def test_the_list_of_what_left_survives_losses_and_restarts(place: Place) -> Non
         reader.join(HUNG)
     assert [code for code, _ in outputs[0][:2] + back] == [0, 0, 0], (outputs, back)
     summary = json.loads((place.root / "run-west" / "summary.json").read_text())
-    sent = {name: iterating(place, name) for name in NAMES}
+    sent = {name: listed(place, name, "iterations and sums") for name in NAMES}
     # 3000 iterations and what was sent a second time; the middle of the path has two neighbours
     for name, share in zip(NAMES, (0.25, 0.5, 0.25), strict=True):
         assert sent[name] >= share * summary["bytes"], sent
@@ -285,6 +315,9 @@ def test_sites_add_by_masked_sums_and_the_plan_says_so(tmp_path: Path) -> None:
     config.write_text("problem: pca\nrank: 2\nclear_sums: true\n")
     with pair.serving():
         masked = ended([pair.start(name, "--wait", "60", run=run) for name in pair.names])
+        first_lists = {
+            name: listed(pair, name, "settings, counts and maxima") for name in pair.names
+        }
         flags = ("--wait", "60", "--overwrite")
         given = ("--config", str(config))
         clear = ended([pair.start(name, *flags, run=given) for name in pair.names])
@@ -293,10 +326,22 @@ def test_sites_add_by_masked_sums_and_the_plan_says_so(tmp_path: Path) -> None:
         before = text.split("agreed ")[0]
         assert "sums        masked: neighbours read random numbers, and all sites the tot" in before
         assert "note        secure sums hide nothing between two agents: each computes" in before
-        (foreseen,) = re.findall(r"at most about ([\d.]+) kB in all", before)
+        (foreseen,) = re.findall(r"at most about ([\d.]+) kB of iterations and sums", before)
         (sent,) = re.findall(r"sent +\d+ messages, ([\d.]+) kB", text)
         assert float(foreseen) == pytest.approx(float(sent) / 2, rel=0.01)
+    for name, (_, text) in zip(pair.names, masked, strict=True):
+        (beside,) = re.findall(r"beside it about ([\d.]+) kB of settings, counts and maxima", text)
+        assert 1e3 * float(beside) == pytest.approx(first_lists[name], rel=0.15)
     for code, text in clear:
         assert code == 0, text
         assert "sums        in the clear: a neighbour reads what this site sends it" in text
         assert "masked sums" not in text
+
+
+def test_the_help_of_sites_has_their_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["--help", "sites"]) == 0
+    assert "--clear-sums" in capsys.readouterr().out
+    assert run_command(["--help", "all"]) == 0
+    assert capsys.readouterr().out.count("  --clear-sums") == 1
+    assert sites_command(["trial", "--help"]) == 0
+    assert "--out" in capsys.readouterr().out

@@ -67,6 +67,11 @@ class Place:
         command += ["--out", str(out or self.root / f"run-{name}")]
         return self._started([*command, *flags], more)
 
+    def joining(self, name: str, *flags: str) -> subprocess.Popen[str]:
+        """A site with these flags only."""
+        command = ["-m", "decentorth", "run", "--join", str(self.root / name), *flags]
+        return self._started(command, {})
+
     def checking(self, name: str, *flags: str) -> subprocess.Popen[str]:
         """A site of the suite of transports."""
         command = ["-m", "tests.support.conformance", "tests/support/nats_ring.py:joined", *flags]

@@ -147,7 +147,13 @@ class Command(CommandForm[Configuration]):
         return given, by_flag
 
     def help_groups(self) -> dict[str, dict[str, Setting]]:
-        return {**super().help_groups(), "Sites": dict(settings(Joining))}
+        groups = super().help_groups()
+        sums = {"clear_sums": self.own["clear_sums"]}
+        others = {
+            heading: {name: one for name, one in group.items() if name not in sums}
+            for heading, group in groups.items()
+        }
+        return {**others, "Sites": {**settings(Joining), **sums}}
 
     def resolve(self) -> Configuration:
         given, by_flag = self.given()

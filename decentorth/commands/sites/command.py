@@ -31,7 +31,9 @@ def main(tokens: Sequence[str] | None = None) -> int:
 
             return trial(words)
         case ["--help" | "-h", *_]:
-            return say(f"Usage: {_USAGE}\n\ndecentorth sites make --help describes make.")
+            return say(
+                f"Usage: {_USAGE}\n\ndecentorth sites make --help describes make, decentorth sites trial --help trial."
+            )
 
     def refuse(words: list[str]) -> int:
         raise InputError(f"say what to do: {_USAGE}")

@@ -101,6 +101,12 @@ class Site(NamedTuple):
         """The ranks of the neighbours."""
         return sorted({j for edge in self.edges if self.rank in edge for j in edge} - {self.rank})
 
+    @property
+    def away(self) -> list[str]:
+        """The names of the sites that are no neighbours."""
+        here = (*self.near, self.rank)
+        return [name for rank, name in enumerate(self.names) if rank not in here]
+
 
 def site_names(names: str) -> list[str]:
     """The names of sites in a list with commas; an InputError for names that cannot be."""

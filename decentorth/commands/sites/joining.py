@@ -8,49 +8,39 @@ Exit codes: those of ``decentorth run``, and 75 if a neighbour or the server is 
 
 from __future__ import annotations
 
-import hashlib
-import json
+import contextlib
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from topologies.line.flags import InputError, take
 
-from ..._version import __version__
 from ...api.capabilities import check_secure
 from ...data.files import extension
-from ...data.sites import SiteTable
 from ...network import AlongEdges
-from ...network.transport.nats_carrier import NatsCarrier
-from ...network.transport.sealed import SiteError, SiteLostError, fingerprint
+from ...network.transport.along_edges import FACTS, USES
+from ...network.transport.nats_carrier import WORD_SECONDS, NatsCarrier
+from ...network.transport.sealed import SiteError, SiteLostError
 from ...process.printing import complain, say
 from ...running.checkpoint import FOLDER, kept
 from ..line.config import Command, Configuration
 from ..line.run_settings import Joining
 from ..line.shell import framed
 from ..run.execution import run
+from .comparing import Plan, compared_with_all
 from .folders import GRAPH, Site
-from .plan import Foreseen, foresee, rounding, shown
+from .plan import foresee, shown
 from .traffic import Traffic
 
 TRY_AGAIN = 75
 """The exit code of a run that lost a neighbour or the server."""
-OWN = (
-    *("data", "data_y", "topology", "out", "overwrite", "resume", "config", "plot", "quiet"),
-    *("record", "checkpoint_every", "keep_checkpoints"),
-)
-"""Settings that are a site's own affair."""
 _REFUSED = ("--topology", "--agents", "--weights-file", "--spread-samples", "--resume")
 """Flags of what the folder of the site says."""
 _REFUSALS = (InputError, SiteError)
-_CODE = 8
-"""The characters of the code of a plan."""
-_MOST_APART = 300.0
-"""The seconds by which a clock may differ without a note."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -103,23 +93,32 @@ def _joined(given: Joining, rest: Sequence[str], site: Site, sent: Traffic) -> i
     foreseen = foresee(site, configuration) if not given.check else None
     begun = time.monotonic()
 
-    def tell(names: list[str]) -> None:
+    def tell(names: Sequence[str]) -> None:
         say(f"waiting     for {', '.join(names)} ({time.monotonic() - begun:.0f} s)")
 
     carrier = NatsCarrier(
         site.identity, site.server, site.names, site.near, site.run, given.wait, tell
     )
+    away = [f"some of {', '.join(site.away)}"] if len(site.away) > 1 else site.away
     with carrier:
         communicator = AlongEdges(carrier, site.edges, site.names)
         sent.count(communicator)
         if configuration.run.rank_timeout is not None:
             carrier.limit(float(configuration.run.rank_timeout))
-        plan = _compared(communicator, site, configuration, foreseen)
+        before = communicator.bytes.copy()
+        with _waiting(lambda: tell(away or ["the neighbours"])):
+            plan = compared_with_all(communicator, site, configuration, foreseen)
         if foreseen is None:
-            say(f"works       {plan.sites}: server, certificates, neighbours, settings, columns")
+            columns = ", columns" * bool(plan.width)
+            say(f"works       {plan.sites}: server, certificates, neighbours, settings{columns}")
             communicator.max(np.zeros(1))
             return 0
-        say("\n".join(shown(site, configuration, foreseen, plan.sites)))
+        compared = {
+            site.names[rank]: now - before[rank, use]
+            for (rank, use), now in communicator.bytes.items()
+            if use == USES[FACTS]
+        }
+        say("\n".join(shown(site, configuration, foreseen, plan.sites, compared)))
         _agreed(communicator, site, given, plan)
         out = configuration.run.out
         try:
@@ -132,6 +131,26 @@ def _joined(given: Joining, rest: Sequence[str], site: Site, sent: Traffic) -> i
         if out is not None:
             sent.write(Path(out))
         return code
+
+
+@contextlib.contextmanager
+def _waiting(tell: Callable[[], object]) -> Iterator[None]:
+    """Call ``tell`` from time to time until the other sites have come."""
+    done = threading.Event()
+
+    def work() -> None:
+        seconds = 1.0
+        while not done.wait(seconds):
+            tell()
+            seconds = WORD_SECONDS
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def _check_masks(configuration: Configuration, sites: int) -> None:
@@ -184,112 +203,7 @@ def _value(words: list[str], flag: str) -> str | None:
     return None
 
 
-class _Plan(NamedTuple):
-    """The plan that all sites have in common."""
-
-    sites: str
-    """The sites in words, with the fingerprints of their certificates."""
-    code: str
-    width: int
-    """The columns of this site's table; 0 if they have no names."""
-
-
-def _compared(
-    communicator: AlongEdges,
-    site: Site,
-    configuration: Configuration,
-    foreseen: Foreseen | None,
-) -> _Plan:
-    """Compare versions, settings, columns and clocks with all sites; a SiteError names the first
-    that differs."""
-    columns = _columns(configuration, site)
-    settings = {
-        name: _hash(site.run, name, value)
-        for name, value in configuration.mapping().items()
-        if name not in OWN
-    }
-    facts = {
-        "version": __version__,
-        "settings": settings,
-        "columns": _hash(site.run, "columns", sorted(columns or ())),
-        "edges": site.edges,
-        "clock": time.time(),
-        "rounding": rounding(),
-    }
-    signed = communicator.allgather_bytes(site.identity.signed(facts))
-    certificates = []
-    for name, text in zip(site.names, signed, strict=True):
-        theirs, certificate = site.identity.opened(text, name)
-        certificates.append(certificate)
-        try:
-            _compare(name, theirs, facts)
-            _compare_rounding(name, theirs["rounding"] == facts["rounding"], foreseen)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise SiteError(f"what site {name} has signed is damaged") from None
-    plan = [settings, facts["columns"], site.edges, [fingerprint(one) for one in certificates]]
-    code = hashlib.sha256(json.dumps(plan).encode()).hexdigest()[:_CODE]
-    known = zip(site.names, certificates, strict=True)
-    sites = ", ".join(f"{name} ({fingerprint(one)})" for name, one in known)
-    return _Plan(sites, code, len(columns or ()))
-
-
-def _compare(name: str, theirs: dict[str, Any], mine: Mapping[str, Any]) -> None:
-    """Raise a SiteError for the first difference to another site; print a note about its clock."""
-    if theirs["version"] != mine["version"]:
-        raise SiteError(
-            f"site {name} has decentorth {theirs['version']!s:.20}, this one {mine['version']}: "
-            "install the same"
-        )
-    for setting in {**mine["settings"], **theirs["settings"]}:
-        if theirs["settings"].get(setting) != mine["settings"].get(setting):
-            flag = str(setting).replace("_", "-")
-            raise SiteError(f"site {name} has another --{flag:.40}: agree on one")
-    if theirs["columns"] != mine["columns"]:
-        raise SiteError(
-            f"the columns of site {name} are not those of this one: compare the first lines of "
-            "the files"
-        )
-    if [list(edge) for edge in mine["edges"]] != theirs["edges"]:
-        raise SiteError(f"site {name} has another graph: all need folders of one make")
-    apart = float(theirs["clock"]) - time.time()
-    if abs(apart) > _MOST_APART:
-        say(f"note        the clock of {name} differs by {apart / 60:.0f} minutes")
-
-
-def _compare_rounding(name: str, alike: bool, foreseen: Foreseen | None) -> None:
-    """Raise a SiteError if another site rounds differently and the method needs the same bits;
-    print a note otherwise."""
-    if alike:
-        return
-    different = f"site {name} rounds differently (another processor, NumPy or BLAS)"
-    if foreseen is not None and foreseen.alike:
-        raise SiteError(
-            f"{different}, and {foreseen.method} needs the same bits at all sites: take direct, or "
-            "deepca, cdadt or drfgt with --clear-sums; or try the same NumPy and "
-            "OPENBLAS_CORETYPE=Haswell at all sites"
-        )
-    say(f"note        {different}: the last digits of its results may differ")
-
-
-def _hash(run: str, name: str, value: object) -> str:
-    text = json.dumps([run, name, value], default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _columns(configuration: Configuration, site: Site) -> tuple[str, ...] | None:
-    """The names of the columns of this site's file, if it has any that all sites share."""
-    data = getattr(configuration.problem, "data", None)
-    features = configuration.run.split == "features"
-    if features or not isinstance(data, str) or "," not in data:
-        return None
-    file = data.split(",")[site.rank]
-    try:
-        return SiteTable.of(site.identity.name, file).known
-    except (ValueError, OSError) as error:
-        raise InputError(str(error)) from None
-
-
-def _agreed(communicator: AlongEdges, site: Site, given: Joining, plan: _Plan) -> None:
+def _agreed(communicator: AlongEdges, site: Site, given: Joining, plan: Plan) -> None:
     """Ask; a SiteError on all sites unless all agree to the plan that was shown."""
     refusal = ""
     if given.agree is None:
@@ -297,7 +211,8 @@ def _agreed(communicator: AlongEdges, site: Site, given: Joining, plan: _Plan) -
         refusal = _asked(plan.code)
     elif given.agree != plan.code:
         refusal = f"--agree {given.agree:.20} was given for another plan; this one is {plan.code}"
-    every = communicator.allgather_bytes(b"no" * bool(refusal))
+    with _waiting(lambda: say("waiting     for the others to agree")):
+        every = communicator.allgather_bytes(b"no" * bool(refusal))
     if refusal:
         raise SiteError(f"{refusal}: nothing was sent but hashes")
     for name, refused in zip(site.names, every, strict=True):

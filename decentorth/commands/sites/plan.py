@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +18,7 @@ from ...api.ledger_table import sent
 from ...data.files import extension
 from ...display import size
 from ...network import SerialCommunicator
+from ...network.transport.along_edges import EXCHANGES, FACTS, USES
 from ...numerics.threads import one_thread
 from ...protocols import Declared
 from ...running.history import schedule
@@ -25,6 +26,8 @@ from ..line.config import Configuration
 from ..run.execution import made
 from .folders import Site
 
+_AGAIN = 2
+"""A run compares about as much as the plan did: hashes of all arguments, by all sites."""
 Bytes = Counter[tuple[str, str]]
 """Bytes by neighbour and quantity."""
 
@@ -45,10 +48,17 @@ class Foreseen(NamedTuple):
 
 
 def shown(
-    site: Site, configuration: Configuration, foreseen: Foreseen, sites: str
+    site: Site,
+    configuration: Configuration,
+    foreseen: Foreseen,
+    sites: str,
+    compared: Mapping[str, int],
 ) -> Iterator[str]:
-    """The lines of the plan; ``sites`` are all sites with the fingerprints of their
-    certificates."""
+    """The lines of the plan.
+
+    ``sites`` are all sites with the fingerprints of their certificates, ``compared`` the bytes
+    that went to each neighbour to compare settings.
+    """
     given = configuration.run
     yield f"site        {site.identity.name}, one of {len(site.names)}: {sites}"
     yield (
@@ -64,12 +74,15 @@ def shown(
     near = [site.names[rank] for rank in site.near]
     for name in near:
         yield from _to(name, foreseen, given.iterations)
-    away = [name for name in site.names if name not in (*near, site.identity.name)]
+        yield (
+            f"            beside it about {size(_AGAIN * compared[name])} of {USES[FACTS]}: hashes, "
+            "certificates, names of columns, numbers of samples; no sample"
+        )
     yield (
-        f"to others   {', '.join(away) or 'none'}: names of columns, numbers of samples, maxima, "
+        f"to others   {', '.join(site.away) or 'none'}: names of columns, numbers of samples, maxima, "
         "passed on; the server sees who sends when and how much"
     )
-    yield "            what all this reveals: docs/what_leaves_a_site.md"
+    yield '            what all this reveals: see the page "See what leaves a site"'
 
 
 def _to(name: str, foreseen: Foreseen, iterations: int) -> Iterator[str]:
@@ -77,13 +90,12 @@ def _to(name: str, foreseen: Foreseen, iterations: int) -> Iterator[str]:
     before = {use: part for (to, use), part in foreseen.before.items() if to == name}
     each = {use: part for (to, use), part in foreseen.each.items() if to == name}
     most = sum(before.values()) + iterations * sum(each.values()) + foreseen.rows
-    yield f"to {name:<8} at most about {size(most)} in all, of which"
+    yield f"to {name:<8} at most about {size(most)} of {USES[EXCHANGES]}, of which"
     yield f"            before the iterations {size(sum(before.values()))}: {', '.join(before)}"
     if each:
         yield f"            in each about {size(sum(each.values()))}: {', '.join(each)}"
     if foreseen.rows:
         yield f"            rows of the history {size(foreseen.rows)}: sums over the sites"
-    yield "            beside it names of columns, numbers of samples, maxima; no sample"
 
 
 def foresee(site: Site, configuration: Configuration) -> Foreseen:

@@ -17,9 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from topologies.line.flags import InputError, take
+from topologies.line.flags import HELP, InputError, Parser, take
 
 from ...process.printing import FAULT, say
+from ...settings import settings
 from ..line.shell import alone
 from .folders import make
 
@@ -50,6 +51,11 @@ def main(words: Sequence[str]) -> int:
 
 
 def _worked(words: list[str]) -> int:
+    if HELP & {*words}:
+        summary = "Start a server and three sites on this machine, and print what each site reads."
+        return say(
+            Parser({"Flags": settings(Trial)}, "decentorth sites trial", summary).format_help()
+        )
     given, _ = take(Trial, words, alone=True)
     program = server_program()
     out = Path(given.out).resolve()

@@ -31,7 +31,7 @@ _PIECE = 900_000
 """The bytes of a message; a NATS server takes 1 MB."""
 _BEAT_SECONDS = 2.0
 _GREETING_SECONDS = 0.5
-_WORD_SECONDS = 10.0
+WORD_SECONDS = 10.0
 """The seconds between two words about a site that is awaited."""
 _CONNECTING_SECONDS = 10
 _LONGEST = 300
@@ -245,7 +245,7 @@ class NatsCarrier(Carrier):
         """Greet the neighbours until each has answered."""
         now = time.monotonic()
         until = now + waiting
-        told = now - _WORD_SECONDS + 2 * _GREETING_SECONDS
+        told = now - WORD_SECONDS + 2 * _GREETING_SECONDS
         while missing := [rank for rank, ready in self._ready.items() if not ready.is_set()]:
             for rank in missing:
                 self._put(rank, _GREETING)
@@ -256,7 +256,7 @@ class NatsCarrier(Carrier):
                 raise self._failure
             if now > until:
                 raise SiteLostError(f"site {', '.join(names)} has not come within {waiting:g} s")
-            if now > told + _WORD_SECONDS:
+            if now > told + WORD_SECONDS:
                 told = now
                 tell(names)
 
