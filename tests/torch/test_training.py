@@ -297,7 +297,9 @@ def parameters(models: list[Any]) -> list[tuple[Any, ...]]:
 def test_the_overlapping_order_is_refused_with_unstable_weights() -> None:
     """W of the ring has the eigenvalue -1/3, where (1 + w)^2 / 2 = 2/9: quadratic losses of this
     curvature diverge a little beyond it, which the other order bears."""
-    with pytest.raises(ValueError, match=r"above 0\.22 = .* w = -0\.33 .*topologies\.lazy"):
+    with pytest.raises(
+        ValueError, match=r"above 0\.22 = .* lambda_min = -0\.33 .*topologies\.lazy"
+    ):
         agents(order="combine-then-adapt")
     lazy = topologies_limit(ORDERS["combine-then-adapt"])
     assert lazy == pytest.approx((1 + 1 / 3) ** 2 / 2)
@@ -326,6 +328,7 @@ def topologies_limit(W: Any) -> float:
         (lambda p: DRFGT([p], lr=0.1, orthonormal=True), "there is no process group.*torchrun"),
         (lambda p: Landing([p], lr=-1, orthonormal=True), "lr must be positive, got -1"),
         (lambda p: Landing([p], lr=1, orthonormal=["w"]), "no parameter named 'w'"),
+        (lambda p: Landing([p], lr=1, orthonormal="w"), r"got 'w': write \['w'\]"),
         (lambda p: Landing([p], lr=1, orthonormal=[p.clone()]), "parameters of this optimizer"),
         (lambda p: Landing([p], lr=1, orthonormal=True).add_param_group({}), "when the optimizer"),
         (lambda p: Landing([p, half()], lr=1, orthonormal=True), "float16 on cpu, torch.float32"),
@@ -342,6 +345,14 @@ def test_refusals(make: Callable[[Any], Any], message: str) -> None:
         make(torch.nn.Parameter(torch.ones(3, 2)))
 
 
+@pytest.mark.parametrize("made", [DRFGT, GradientTracking, Landing])
+def test_unknown_and_missing_settings_name_the_class_that_was_typed(made: Any) -> None:
+    p = torch.nn.Parameter(torch.ones(3, 2))
+    for settings, name in (({}, "lr"), ({"lr": 1.0, "weight_decay": 0.1}, "weight_decay")):
+        with pytest.raises(TypeError, match=rf"^{made.__name__}\.__init__\(\) .*'{name}'"):
+            made([p], **settings)
+
+
 def half() -> Any:
     return torch.nn.Parameter(torch.ones(2, dtype=torch.float16))
 
@@ -352,11 +363,57 @@ def test_vectors_are_not_orthonormal() -> None:
         Landing([p], lr=1, orthonormal=[p])
 
 
-def test_agents_that_do_not_step_together_are_named() -> None:
-    _, optimizers = agents()
+def test_an_agent_that_was_forgotten_is_named() -> None:
+    """Whichever optimizer is used next, in a call, a saved state or a feasibility; once the named
+    agent has been called, all go on."""
+    models, optimizers = agents(2)
     optimizers[0].step()
-    with pytest.raises(RuntimeError, match="agent 0 is called again before agent 1"):
+    with pytest.raises(RuntimeError, match=r"agent 0 waits in step\(\) for agent 1: call step\(\)"):
         optimizers[0].step()
+    optimizers[1].step()
+    optimizers[0].consolidate()
+    waits = r"agent 0 waits in consolidate\(\) for agent 1: call consolidate\(\) for each of the 2"
+    for use in (
+        optimizers[0].feasibility,
+        optimizers[0].state_dict,
+        optimizers[0].consolidate,
+        optimizers[0].step,
+        optimizers[1].step,
+    ):
+        with pytest.raises(RuntimeError, match=waits):
+            use()
+    optimizers[1].consolidate()
+    pulled(models, optimizers, 1)
+    assert optimizers[0].feasibility() <= 0.1
+
+
+def test_an_agent_without_an_optimizer_is_named() -> None:
+    groups = Agents(3)
+    _, *late = [
+        GradientTracking([torch.nn.Parameter(torch.ones(2))], lr=0.1, group=group)
+        for group in groups[:2]
+    ]
+    with pytest.raises(RuntimeError, match=r"waits in GradientTracking\(\.\.\.\) for agent 2"):
+        late[0].step()
+
+
+def test_agents_do_not_share_a_model() -> None:
+    """An agent may have a new optimizer for its own model."""
+    model, groups = layer(), Agents(2)
+    DRFGT(model.parameters(), lr=0.1, orthonormal=True, group=groups[0])
+    shared = r"agents 0 and 1 have the same parameters: .* models = \[Net\(\) for _ in range\(2\)\]"
+    with pytest.raises(ValueError, match=shared):
+        DRFGT(model.parameters(), lr=0.1, orthonormal=True, group=groups[1])
+    alone = Agents(1)[0]
+    for _ in range(2):
+        DRFGT(model.parameters(), lr=0.1, orthonormal=True, group=alone)
+
+
+def test_the_state_of_another_agent_is_refused() -> None:
+    models, optimizers = agents(2)
+    pulled(models, optimizers, 1)
+    with pytest.raises(ValueError, match="the state of agent 0, not of agent 1"):
+        optimizers[1].load_state_dict(optimizers[0].state_dict())
 
 
 def test_agents_with_different_models_are_named() -> None:
