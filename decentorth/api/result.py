@@ -168,6 +168,8 @@ class Result(FinishedRun):
             del facts["auto"]
         if self.advice:
             facts["advice"] = self.advice
+        if isinstance(self.problem, AgentProblem):
+            facts |= self.problem.about_columns
         if "error" not in facts and self.error is not None:
             last = [facts.pop("counts"), facts.pop("seconds")]
             facts |= {"error": f"{self.error:.3g}", "counts": last[0], "seconds": last[1]}

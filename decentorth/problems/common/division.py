@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypedDict
 
 import numpy as np
@@ -201,6 +202,8 @@ class SampleSource(ABC):
     """The common units of each view, once samples are read that are to be in these."""
     column_names: Sequence[Sequence[str]] = ()
     """The names of the columns of each view, once samples are read."""
+    about_columns: Mapping[str, str] = MappingProxyType({})
+    """What a run prints about the columns, once samples are read (`AgentProblem.about_columns`)."""
     copies: float = 1.0
     """How many times samples are held while they are read."""
     beside: float = 0.0
@@ -233,7 +236,9 @@ class SampleSource(ABC):
         takes."""
 
         def built(agents: slice, collective: Collective) -> AgentProblem[Any]:
-            return build(agents, collective).with_units(self.units, self.column_names)
+            problem = build(agents, collective).with_units(self.units, self.column_names)
+            problem.about_columns = self.about_columns
+            return problem
 
         def sizes() -> Outline:
             size = outline()
