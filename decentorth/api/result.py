@@ -163,13 +163,12 @@ class Result(FinishedRun):
         if self.collective.size > 1:
             solved = f"{solved} on {self.collective.size} ranks"
         choice = zip(("auto", "leaves"), self.choice.split("; "), strict=False)
-        facts = {"run": solved, **dict(choice), **super()._facts()}
+        about = self.problem.about_columns if isinstance(self.problem, AgentProblem) else {}
+        facts = {"run": solved, **dict(choice), **about, **super()._facts()}
         if not self.choice:
             del facts["auto"]
         if self.advice:
             facts["advice"] = self.advice
-        if isinstance(self.problem, AgentProblem):
-            facts |= self.problem.about_columns
         if "error" not in facts and self.error is not None:
             last = [facts.pop("counts"), facts.pop("seconds")]
             facts |= {"error": f"{self.error:.3g}", "counts": last[0], "seconds": last[1]}

@@ -16,7 +16,7 @@ from ...settings import Count, Form, Positive, Settings
 from ..base import AgentProblem, View
 from ..deferred import Deferred, Outline
 from .checks import sparse_samples
-from .pooled_rows import ASIS, HERE, Missing, Units, Wanted, in_units
+from .pooled_rows import AS_GIVEN, ASIS, HERE, Missing, Units, Wanted, in_units
 from .pooled_rows import rows as number_of_rows
 
 if TYPE_CHECKING:
@@ -213,6 +213,11 @@ class SampleSource(ABC):
     wanted: Wanted = ASIS
     """The units in which samples are given."""
 
+    @property
+    def as_given(self) -> bool:
+        """True for samples of a user that could be centred and scaled, and are not."""
+        return False
+
     @abstractmethod
     def found(self, agents: slice, collective: Collective) -> list[View]:
         """The samples ``(m_i, d)`` of each agent in ``agents`` as they are, for each view, and the
@@ -229,6 +234,8 @@ class SampleSource(ABC):
         scaled = [in_units(view, collective, self.wanted, names) for view, names in views]
         self.units = tuple(one for _, found in scaled for one in found)
         self.column_names = [names for _, names in views]
+        if self.as_given:
+            self.about_columns = AS_GIVEN
         return [view for view, _ in scaled]
 
     def deferred(self, build: Build, outline: Callable[[], Outline]) -> Deferred:
@@ -353,6 +360,15 @@ class Division(SampleSource):
     @property
     def wanted(self) -> Wanted:  # type: ignore[override]
         return self.settings.wanted
+
+    @property
+    def as_given(self) -> bool:
+        from ...data.bundled import BUNDLED
+
+        settings = self.settings
+        if not isinstance(settings, Centred) or self.data[0] in BUNDLED:
+            return False
+        return not (settings.center or settings.scale)
 
     @property
     def copies(self) -> float:  # type: ignore[override]
