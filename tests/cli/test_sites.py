@@ -275,6 +275,11 @@ WRONG = [
         "site north (north.csv) lacks the column 'gluc'; did you mean 'glucose'?",
     ),
     (
+        ("--label-column", "diagnosis"),
+        "site north (north.csv) lacks the column 'diagnosis'; its columns are id, name, age, pulse, "
+        "weight, glucose",
+    ),
+    (
         ("--data", "north.csv,short.csv"),
         "(short.csv) lacks the column 'weight': add it, or leave it out, --exclude id,name,weight",
     ),
