@@ -91,7 +91,8 @@ def test_a_field_takes_no_default_from_a_name_of_a_base() -> None:
     with pytest.raises(TypeError, match="limits is a name of Own"):
         type("Mine", (own,), {"__annotations__": {"limits": float}})
     fields["momentum"] = 0.5
-    assert dataclass(type("Mine", (do.authoring.Method,), fields))().momentum == 0.5
+    made: Any = dataclass(type("Mine", (do.authoring.Method,), fields))
+    assert made().momentum == 0.5
 
 
 def test_a_class_variable_of_a_base_may_be_declared_again() -> None:
