@@ -151,6 +151,19 @@ def test_a_run_stops_at_the_first_row_that_is_good_enough() -> None:
     assert result.state.k == h["iteration"][-1] < 5000
 
 
+@dataclasses.dataclass(frozen=True)
+class WithoutComma(DRFGT):
+    def step(self, problem: Any, network: Any, streams: Any, state: Any) -> Any:
+        x = network.mix(state.x)
+        return state._replace(x=x - 0.1 * state.x, k=state.k + 1)
+
+
+def test_a_step_that_takes_the_tuple_of_mix_for_x_is_refused_at_once() -> None:
+    words = r"step returned x of shape \(1, .* returns a tuple: \(x,\) = network.mix\(x\)"
+    with pytest.raises(ValueError, match=words):
+        solve(pca().problem, WithoutComma(), RING, iterations=5)
+
+
 def test_a_run_that_records_every_iteration_knows_the_first_that_is_good_enough() -> None:
     rule = GradientNorm(1e-3)
     seldom = solve(pca().problem, DRFGT(), RING, iterations=5000, stopping=rule)
