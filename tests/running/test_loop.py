@@ -146,9 +146,19 @@ def test_a_run_stops_at_the_first_row_that_is_good_enough() -> None:
     )
     assert result.message == (
         f"gradient norm {gradient:.2e} <= 0.001, consensus rms {consensus:.2e} <= 0.01, "
-        f"feasibility {feasibility:.2e} <= 0.001"
+        f"feasibility {feasibility:.2e} <= 0.001, not yet after {result.state.k - 4} iterations"
     )
     assert result.state.k == h["iteration"][-1] < 5000
+
+
+def test_a_run_that_records_every_iteration_knows_the_first_that_is_good_enough() -> None:
+    rule = GradientNorm(1e-3)
+    seldom = solve(pca().problem, DRFGT(), RING, iterations=5000, stopping=rule)
+    always = solve(pca().problem, DRFGT(), RING, iterations=5000, record_every=1, stopping=rule)
+    before, last = seldom.history["iteration"][-2:]
+    assert before < always.row.iteration <= last
+    assert seldom.message.endswith(f"<= 0.001, not yet after {before} iterations")
+    assert always.message.endswith("<= 0.001")
 
 
 @dataclasses.dataclass(frozen=True)
