@@ -18,7 +18,7 @@ from ..algorithms.common.automatic_steps import penalty_share
 from ..numerics.torch_arrays import DeviceArray
 from ..sets import Stiefel
 
-Orthonormal: TypeAlias = bool | Sequence[Parameter | str]
+Orthonormal: TypeAlias = "bool | Sequence[Parameter | str]"
 Group: TypeAlias = dict[str, Any]
 """A parameter group of PyTorch: its parameters, ``lr``, ``penalty`` and ``tolerance``."""
 TOLERANCE = 0.1
