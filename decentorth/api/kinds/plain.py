@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from topologies.line.words import ranges
+from topologies.names import unread_in_file
 
 from ...algorithms import AutoMethod
 from ...display import Shown
@@ -293,8 +294,17 @@ class Run(Shown):
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """Notes on what secure sums do not hide in this run."""
+        """Notes on what secure sums do not hide in this run, and on what its file has beside the
+        graph."""
         found = []
+        W = self.arguments.W
+        mixes = not self.single and Declared.of(self.algorithm).mixes
+        if isinstance(W, str) and mixes:
+            for name in unread_in_file(W):
+                found.append(
+                    f"{name} of the edges of {W} is not read: all edges count the same; "
+                    "topologies.conductance_weights makes a W of it"
+                )
         ranks = self.network.communicator.size
         agents = self.network.n_agents
         if self.secure and ranks == 1:
