@@ -148,12 +148,11 @@ class Command(CommandForm[Configuration]):
 
     def help_groups(self) -> dict[str, dict[str, Setting]]:
         groups = super().help_groups()
-        sums = {"clear_sums": self.own["clear_sums"]}
-        others = {
-            heading: {name: one for name, one in group.items() if name not in sums}
-            for heading, group in groups.items()
-        }
-        return {**others, "Sites": {**settings(Joining), **sums}}
+        sites = dict(settings(Joining))
+        for group in groups.values():
+            if "clear_sums" in group:
+                sites["clear_sums"] = group.pop("clear_sums")
+        return {**groups, "Sites": sites}
 
     def resolve(self) -> Configuration:
         given, by_flag = self.given()

@@ -1,4 +1,4 @@
-"""What sites compare before they agree: versions, settings, columns, graphs, clocks and rounding."""
+"""The comparison of sites before they agree: versions, settings, columns, graphs, clocks and rounding."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_APART = 300.0
 """The seconds by which a clock may differ without a note."""
 
 
-class Plan(NamedTuple):
+class CommonPlan(NamedTuple):
     """The plan that all sites have in common."""
 
     sites: str
@@ -45,7 +45,7 @@ def compared_with_all(
     site: Site,
     configuration: Configuration,
     foreseen: Foreseen | None,
-) -> Plan:
+) -> CommonPlan:
     """Compare versions, settings, columns and clocks with all sites; a SiteError names the first
     that differs."""
     columns = _columns(configuration, site)
@@ -76,7 +76,7 @@ def compared_with_all(
     code = hashlib.sha256(json.dumps(plan).encode()).hexdigest()[:_CODE]
     known = zip(site.names, certificates, strict=True)
     sites = ", ".join(f"{name} ({fingerprint(one)})" for name, one in known)
-    return Plan(sites, code, len(columns or ()))
+    return CommonPlan(sites, code, len(columns or ()))
 
 
 def _compare(name: str, theirs: dict[str, Any], mine: Mapping[str, Any]) -> None:

@@ -31,10 +31,10 @@ from ..line.config import Command, Configuration
 from ..line.run_settings import Joining
 from ..line.shell import framed
 from ..run.execution import run
-from .comparing import Plan, compared_with_all
+from .comparing import CommonPlan, compared_with_all
 from .folders import GRAPH, Site
 from .plan import foresee, shown
-from .traffic import Traffic
+from .outgoing import Outgoing
 
 TRY_AGAIN = 75
 """The exit code of a run that lost a neighbour or the server."""
@@ -71,9 +71,9 @@ def _attempts(words: Sequence[str]) -> int:
             time.sleep(2.0)
 
 
-def _earlier(given: Joining, rest: Sequence[str], site: Site) -> Traffic:
-    """What has left this site already in the run that is to continue, if any."""
-    sent = Traffic(site.names)
+def _earlier(given: Joining, rest: Sequence[str], site: Site) -> Outgoing:
+    """The messages that this site has sent in the run that it continues, if any."""
+    sent = Outgoing(site.names)
     out = _value(list(rest), "--out")
     if _continues(given, out):
         sent.read(Path(str(out)))
@@ -81,11 +81,11 @@ def _earlier(given: Joining, rest: Sequence[str], site: Site) -> Traffic:
 
 
 def _continues(given: Joining, out: str | None) -> bool:
-    """True if the folder has checkpoints from which the run is to continue."""
+    """True if the folder has checkpoints from which the run continues."""
     return out is not None and bool(given.retries) and bool(kept(Path(out) / FOLDER))
 
 
-def _joined(given: Joining, rest: Sequence[str], site: Site, sent: Traffic) -> int:
+def _joined(given: Joining, rest: Sequence[str], site: Site, sent: Outgoing) -> int:
     """Meet, compare, ask and run; the exit code."""
     rest = _settings(given, rest, site)
     configuration: Configuration = Command.asked(rest).resolve()
@@ -134,14 +134,14 @@ def _joined(given: Joining, rest: Sequence[str], site: Site, sent: Traffic) -> i
 
 
 @contextlib.contextmanager
-def _waiting(tell: Callable[[], object]) -> Iterator[None]:
-    """Call ``tell`` from time to time until the other sites have come."""
+def _waiting(report: Callable[[], object]) -> Iterator[None]:
+    """Call ``report`` after a second and then every ten until the other sites answer."""
     done = threading.Event()
 
     def work() -> None:
         seconds = 1.0
         while not done.wait(seconds):
-            tell()
+            report()
             seconds = WORD_SECONDS
 
     thread = threading.Thread(target=work, daemon=True)
@@ -203,7 +203,7 @@ def _value(words: list[str], flag: str) -> str | None:
     return None
 
 
-def _agreed(communicator: AlongEdges, site: Site, given: Joining, plan: Plan) -> None:
+def _agreed(communicator: AlongEdges, site: Site, given: Joining, plan: CommonPlan) -> None:
     """Ask; a SiteError on all sites unless all agree to the plan that was shown."""
     refusal = ""
     if given.agree is None:

@@ -1,4 +1,4 @@
-"""What has left a site since its run began, over all losses and restarts: ``sent.csv``."""
+"""The messages that have left a site since its run began, over losses and restarts: ``sent.csv``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOTE = "sent"
 Rows = Iterable[Sequence[Any]]
 
 
-class Traffic:
+class Outgoing:
     """The messages that have left a site and their bytes, by neighbour and use.
 
     Parameters
