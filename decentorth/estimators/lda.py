@@ -12,6 +12,7 @@ units and the condition.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
@@ -22,7 +23,7 @@ from sklearn.utils import check_scalar
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from ..data.labels import agreed
+from ..data.labels import agreed, alike
 from ..families.generalized.problems.gevp import PooledGEVP
 from ..families.generalized.problems.lda import agent_scatters, class_means
 from ..numerics.threads import one_thread
@@ -144,6 +145,8 @@ class LDA(ComponentEstimator):
         n = len(agents)
         k = len(self.classes_)
         d = self.n_features_in_
+        for caution in alike(self.classes_):
+            warnings.warn(caution, UserWarning, stacklevel=3)
         if k < 2:
             raise ValueError(
                 f"LDA needs samples of 2 classes or more, got 1 class: {self.classes_[0]}"

@@ -19,13 +19,14 @@ import numpy as np
 from topologies.line.words import ranges
 
 from ...algorithms import AutoMethod
+from ...data.labels import alike
 from ...display import Shown
 from ...network import Network, connect
 from ...network.collective import AgentCollective
 from ...network.joint import TreeCollective
 from ...numerics.random_streams import CounterStreams
 from ...numerics.threads import one_thread
-from ...problems import Deferred, GradientCheck
+from ...problems import AgentProblem, Deferred, GradientCheck
 from ...problems.common.gradient_check import check_attached, checked
 from ...process.abort import patience
 from ...protocols import (
@@ -293,8 +294,11 @@ class Run(Shown):
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """Notes on what secure sums do not hide in this run."""
+        """Notes on classes that may be one class, and on what secure sums do not hide in this
+        run."""
         found = []
+        if isinstance(self.problem, AgentProblem):
+            found += alike(self.problem.classes)
         ranks = self.network.communicator.size
         agents = self.network.n_agents
         if self.secure and ranks == 1:
