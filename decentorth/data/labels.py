@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,19 +32,6 @@ def agreed(written: Sequence[Labels], everyone: Callable[[bytes], list[bytes]]) 
     if all(integers for part in everyone(own.encode()) for integers in json.loads(part)):
         return found
     return [labels.astype(np.str_) for labels in written]
-
-
-def alike(names: Iterable[object]) -> list[str]:
-    """A caution for each set of names of classes that differ only in case or spaces."""
-    sets: dict[str, list[str]] = {}
-    for name in map(str, names):
-        sets.setdefault("".join(name.split()).casefold(), []).append(name)
-    return [
-        f"the classes {', '.join(map(repr, same))} differ only in case or spaces, and count as "
-        f"{len(same)} classes: if they are one class, write its name in one way"
-        for same in sets.values()
-        if len(same) > 1
-    ]
 
 
 def as_labels(values: ArrayLike, what: str = "labels") -> Labels:

@@ -23,10 +23,11 @@ from sklearn.utils import check_scalar
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from ..data.labels import agreed, alike
+from ..data.labels import agreed
 from ..families.generalized.problems.gevp import PooledGEVP
 from ..families.generalized.problems.lda import agent_scatters, class_means
 from ..numerics.threads import one_thread
+from ..problems.common.checks import class_cautions
 from ..problems.common.division import placed
 from ..problems.common.pooled_rows import root_inverse, symmetric_total
 from ..protocols import Array, Collective
@@ -145,7 +146,7 @@ class LDA(ComponentEstimator):
         n = len(agents)
         k = len(self.classes_)
         d = self.n_features_in_
-        for caution in alike(self.classes_):
+        for caution in class_cautions(self.classes_):
             warnings.warn(caution, UserWarning, stacklevel=3)
         if k < 2:
             raise ValueError(

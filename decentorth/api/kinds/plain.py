@@ -19,7 +19,6 @@ import numpy as np
 from topologies.line.words import ranges
 
 from ...algorithms import AutoMethod
-from ...data.labels import alike
 from ...display import Shown
 from ...network import Network, connect
 from ...network.collective import AgentCollective
@@ -27,6 +26,7 @@ from ...network.joint import TreeCollective
 from ...numerics.random_streams import CounterStreams
 from ...numerics.threads import one_thread
 from ...problems import AgentProblem, Deferred, GradientCheck
+from ...problems.common.checks import class_cautions
 from ...problems.common.gradient_check import check_attached, checked
 from ...process.abort import patience
 from ...protocols import (
@@ -298,7 +298,7 @@ class Run(Shown):
         run."""
         found = []
         if isinstance(self.problem, AgentProblem):
-            found += alike(self.problem.classes)
+            found += class_cautions(self.problem.classes)
         ranks = self.network.communicator.size
         agents = self.network.n_agents
         if self.secure and ranks == 1:
