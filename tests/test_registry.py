@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
