@@ -33,8 +33,8 @@ from ..line.shell import framed
 from ..run.execution import run
 from .comparing import CommonPlan, compared_with_all
 from .folders import GRAPH, Site
-from .plan import foresee, shown
 from .outgoing import Outgoing
+from .plan import foresee, shown
 
 TRY_AGAIN = 75
 """The exit code of a run that lost a neighbour or the server."""
