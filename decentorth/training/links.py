@@ -47,7 +47,7 @@ class Links(Protocol):
         """Answer the requests of a call such as ``step()``."""
 
     def check_ready(self) -> None:
-        """Refuse to go on while a call waits for other agents."""
+        """Refuse the use of an agent whose call waits for others."""
 
     def ahead(self, x: Tensor) -> None:
         """Send ``x``, for which MIX will be asked next, before the answer is needed."""
