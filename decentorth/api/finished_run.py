@@ -83,6 +83,11 @@ class FinishedRun(Shown):
     """``(d, r)``: the mean of the agents' directions of the columns, of a run that was loaded."""
 
     @property
+    def iterations(self) -> int:
+        """The number of iterations made: ``row.iteration``."""
+        return self.row.iteration
+
+    @property
     def sites(self) -> tuple[str, ...] | None:
         """The names of the sites, in the order of the agents: `labels`."""
         return self.labels
