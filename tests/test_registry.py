@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -90,8 +90,8 @@ def test_a_field_takes_no_default_from_a_name_of_a_base() -> None:
     own = type("Own", (do.authoring.Method,), {"limits": lambda self, spectrum: None})
     with pytest.raises(TypeError, match="limits is a name of Own"):
         type("Mine", (own,), {"__annotations__": {"limits": float}})
-    fields["momentum"] = 0.5
-    assert dataclass(type("Mine", (do.authoring.Method,), fields))().momentum == 0.5
+    mine: Any = dataclass(type("Mine", (do.authoring.Method,), {**fields, "momentum": 0.5}))
+    assert mine().momentum == 0.5
 
 
 def test_a_class_variable_of_a_base_may_be_declared_again() -> None:
