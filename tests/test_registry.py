@@ -90,8 +90,9 @@ def test_a_field_takes_no_default_from_a_name_of_a_base() -> None:
     own = type("Own", (do.authoring.Method,), {"limits": lambda self, spectrum: None})
     with pytest.raises(TypeError, match="limits is a name of Own"):
         type("Mine", (own,), {"__annotations__": {"limits": float}})
-    mine: Any = dataclass(type("Mine", (do.authoring.Method,), {**fields, "momentum": 0.5}))
-    assert mine().momentum == 0.5
+    fields["momentum"] = 0.5
+    made: Any = dataclass(type("Mine", (do.authoring.Method,), fields))
+    assert made().momentum == 0.5
 
 
 def test_a_class_variable_of_a_base_may_be_declared_again() -> None:

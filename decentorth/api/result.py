@@ -163,7 +163,8 @@ class Result(FinishedRun):
         if self.collective.size > 1:
             solved = f"{solved} on {self.collective.size} ranks"
         choice = zip(("auto", "leaves"), self.choice.split("; "), strict=False)
-        facts = {"run": solved, **dict(choice), **super()._facts()}
+        about = self.problem.about_columns if isinstance(self.problem, AgentProblem) else {}
+        facts = {"run": solved, **dict(choice), **about, **super()._facts()}
         if not self.choice:
             del facts["auto"]
         if self.advice:
@@ -273,6 +274,8 @@ class Result(FinishedRun):
             "labels": self.labels,
             "columns": None if self.columns is None else self.columns.facts(),
         }
+        if self.collective.communicator.sites:
+            found["agent"] = self._own.start
         if units:
             found |= {"units": units, "filled": dict(self.filled)}
         return found

@@ -20,7 +20,7 @@ from decentorth.data.array_files import Extent
 from decentorth.data.bundled import BUNDLED
 from decentorth.data.files import MatrixFile, extension
 from decentorth.data.frames import Frame, frame_rows
-from decentorth.data.tables import Columns
+from decentorth.data.tables import Columns, lacking
 from decentorth.protocols import Array, Collective
 from topologies.line.words import suggestion
 
@@ -181,14 +181,17 @@ class SiteTable(NamedTuple):
             return
         wanted = first.chosen(columns)
         own = self.chosen(columns)
+        for name in (*columns.samples, *columns.labels):
+            if name not in self.known:
+                raise ValueError(lacking(self.site, name, self.known))
         others = [name for name in self.known if name not in wanted]
-        for name in (*wanted, *columns.labels):
+        for name in wanted:
             if name not in self.known:
                 near = suggestion(name, others) or ":"
-                leave = f"leave it out, exclude={(*columns.exclude, name)!r}"
-                if columns.samples:
-                    leave = "choose others"
-                raise ValueError(f"{self.site} lacks the column {name!r}{near} add it, or {leave}")
+                raise ValueError(
+                    f"{self.site} lacks the column {name!r}{near} add it, or leave it out, "
+                    f"exclude={(*columns.exclude, name)!r}"
+                )
         for name in own:
             if name not in wanted:
                 raise ValueError(

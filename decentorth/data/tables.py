@@ -28,6 +28,7 @@ from topologies.line.memory import require
 from topologies.line.words import suggestion
 
 _LISTED = 20
+"""The most columns that an error names."""
 _BESIDE = 1 << 25
 """The bytes that reading a long table takes beside its numbers: 32 MiB."""
 
@@ -162,11 +163,10 @@ class Table(Reader):
         count = self._counts[name]
         if count == 1:
             return self._places[name]
-        listed = ", ".join([*self.names[:_LISTED], *["..."] * (len(self.names) > _LISTED)])
         if count:
-            raise ValueError(f"{self.path} has {count} columns {name!r}; its columns are {listed}")
-        near = suggestion(name, self.names) or ";"
-        raise ValueError(f"{self.path} lacks the column {name!r}{near} its columns are {listed}")
+            columns = listed(self.names)
+            raise ValueError(f"{self.path} has {count} columns {name!r}; its columns are {columns}")
+        raise ValueError(lacking(str(self.path), name, self.names))
 
     @cached_property
     def _counts(self) -> Counter[str]:
@@ -341,6 +341,20 @@ class _Growing:
         columns = self._rows.shape[1]
         require(8.0 * columns * (count - len(self._rows)), "the matrix")
         self._rows.resize((count, columns), refcheck=False)
+
+
+def listed(names: Sequence[str]) -> str:
+    """The names of columns in a line; of many the first and the last ones."""
+    if len(names) <= _LISTED:
+        return ", ".join(names)
+    half = _LISTED // 2
+    return ", ".join([*names[:half], "...", *names[-half:]])
+
+
+def lacking(where: str, name: str, names: Sequence[str]) -> str:
+    """The words about a table without the column ``name``, which was asked for."""
+    near = suggestion(name, names) or ";"
+    return f"{where} lacks the column {name!r}{near} its columns are {listed(names)}"
 
 
 def _whole_rows(block: Block) -> Index:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from ..protocols import Array, Collective
 from .base import View
 from .common.checks import matrices, same_columns, same_names
-from .common.pooled_rows import Missing, Units, Wanted, in_units
+from .common.pooled_rows import AS_GIVEN, Missing, Units, Wanted, in_units
 from .deferred import Deferred, Outline
 
 
@@ -22,6 +22,8 @@ class Loadable:
     """The number of arrays of each agent."""
     _keeps_sparse: ClassVar[bool] = False
     """True if sparse arrays stay sparse."""
+    _centers: ClassVar[bool] = False
+    """True if the columns of loaded samples are centred by default, as on the command line."""
 
     @classmethod
     def from_loader(
@@ -29,7 +31,7 @@ class Loadable:
         loader: Callable[[int], object],
         n_agents: int,
         *settings: object,
-        center: bool = False,
+        center: bool | None = None,
         scale: bool = False,
         missing: Missing = "refuse",
         **more: object,
@@ -41,7 +43,8 @@ class Loadable:
         loader
             From an agent's number to its array, or to a tuple of its arrays.
         center
-            Subtract from each column its mean over all agents' samples.
+            Subtract from each column its mean over all agents' samples; by default for CCA and
+            MAXVAR.
         scale
             Also divide each column by its standard deviation over all agents' samples.
         missing
@@ -61,7 +64,7 @@ class Loadable:
             named = zip("AB", views, strict=False)
             return [(same_names(name, view, agents.start, collective), ()) for name, view in named]
 
-        wanted = Wanted(center, scale, missing)
+        wanted = Wanted(cls._centers if center is None else center, scale, missing)
         build = cls._builder(read, wanted, settings, {"n_agents": n_agents, **more})
         compared = cls._given(settings, more, wanted)
         return Deferred(n_agents, build, private=True, given=compared)
@@ -72,7 +75,7 @@ class Loadable:
         sites: Any,
         *settings: object,
         columns: Any = None,
-        center: bool = False,
+        center: bool | None = None,
         scale: bool = False,
         missing: Missing = "refuse",
         **more: object,
@@ -92,7 +95,8 @@ class Loadable:
             A `data.Columns` of the tables, whose columns are matched by name; by default all
             columns.
         center
-            Subtract from each column its mean over the samples of all sites.
+            Subtract from each column its mean over the samples of all sites; by default for CCA and
+            MAXVAR.
         scale
             Also divide each column by its standard deviation over the samples of all sites.
         missing
@@ -129,7 +133,7 @@ class Loadable:
                 views = [[None if one is None else one[k] for one in own] for k in numbers]
             return [list(zip(every, view, strict=True)) for view in views]
 
-        wanted = Wanted(center, scale, missing)
+        wanted = Wanted(cls._centers if center is None else center, scale, missing)
         read = columns or Columns()
         read = read._replace(keep_missing=wanted.fill, keep_sparse=cls._keeps_sparse)
         found = Sites(entries, read)
@@ -167,9 +171,11 @@ class Loadable:
                 **more,
             }
             with collective.together(), named():
-                return make(*lists, *settings, **place).with_units(
-                    units, [names for _, names in views]
-                )
+                problem = make(*lists, *settings, **place)
+                problem = problem.with_units(units, [names for _, names in views])
+                if problem.columns is not None and not (wanted.center or wanted.scale):
+                    problem.about_columns = AS_GIVEN
+                return problem
 
         return build
 

@@ -124,6 +124,30 @@ def test_correlations_are_those_of_all_rows(folder: Path) -> None:
     assert summary(folder / "out")["metrics"]["objective"] == pytest.approx(expected, abs=1e-8)
 
 
+def test_columns_as_they_are_have_a_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "columns     as given: means not subtracted (--center), not scaled (--scale)"
+    pca = ["--problem", "pca", "--data", FILES, *CHOSEN, "--rank", "2"]
+    for flags, told in (((), True), (("--center",), False), (("--scale",), False)):
+        assert main([*pca, *flags]) == 0
+        assert (words in capsys.readouterr().out.splitlines()) == told
+    assert main(["--problem", "pca", "--rank", "2"]) == 0
+    assert "columns  " not in capsys.readouterr().out
+
+
+def test_correlations_of_sites_in_python_are_those_of_centred_columns(folder: Path) -> None:
+    """As on the command line, far from 0 too."""
+    sites = {site: (rows(site)[:, :2] + 9.0, rows(site)[:, 2:] - 5.0) for site in ORDERS}
+    result = do.solve(do.problems.CCA.from_sites(sites, 1, ridge=0.0), W="ring")
+    X = np.concatenate([rows(site) for site in ORDERS])
+    X = X - X.mean(axis=0)
+    first, second = [np.linalg.qr(view)[0] for view in (X[:, :2], X[:, 2:])]
+    expected = -np.linalg.svd(first.T @ second, compute_uv=False)[0]
+    assert result.row.values["objective"] == pytest.approx(expected, abs=1e-10)
+    assert "as given" not in repr(result)
+    plain = do.solve(do.problems.PCA.from_sites({"a": X, "b": X}, 1), W="complete")
+    assert "means not subtracted (center=True), not scaled (scale=True)" in repr(plain)
+
+
 OWN = {
     "pca": "--exclude id,name --drop-missing --rank 2",
     "cca": "--columns age,pulse --columns-y weight,glucose --drop-missing --ridge 0 --algorithm cdadt "
@@ -249,6 +273,11 @@ WRONG = [
     (
         ("--columns", "age,gluc", "--exclude", ""),
         "site north (north.csv) lacks the column 'gluc'; did you mean 'glucose'?",
+    ),
+    (
+        ("--label-column", "diagnosis"),
+        "site north (north.csv) lacks the column 'diagnosis'; its columns are id, name, age, pulse, "
+        "weight, glucose",
     ),
     (
         ("--data", "north.csv,short.csv"),

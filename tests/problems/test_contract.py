@@ -235,7 +235,7 @@ KINDS = {
         lambda a, b, x: SHARE * covariance_slope(a, b, x),
         (rows(), VIEW),
         mean=False,
-        loaded=lambda loader: CCA.from_loader(loader, N, 2, ridge=0.1),
+        loaded=lambda loader: CCA.from_loader(loader, N, 2, ridge=0.1, center=False),
     ),
 }
 kinds = pytest.mark.parametrize("name", KINDS)

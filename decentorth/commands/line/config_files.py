@@ -36,11 +36,13 @@ _YAML_WORDS: Mapping[str, bool | None] = {
 
 _TABLE_FLAGS = {"label": "label-column", "samples": "columns"}
 """The flags of keywords of `data.Columns` whose names differ."""
-_TABLE_NAMES = "samples|columns|label|label_column|exclude|drop_missing|missing"
+_TABLE_NAMES = (
+    "samples|columns|label|label_column|exclude|drop_missing|missing|center|scale|drop_constant"
+)
 _QUOTED = r"""'[^']*'|"[^"]*\""""
-_TABLE_SETTING = re.compile(rf"\b({_TABLE_NAMES})=(True|{_QUOTED}|\((?:(?:{_QUOTED}),? ?)+\))")
-"""A keyword of `data.Columns` or of the settings of tables with its value: true, a text or a tuple
-of texts."""
+_TABLE_SETTING = re.compile(rf"\b({_TABLE_NAMES})=(True|0|{_QUOTED}|\((?:(?:{_QUOTED}),? ?)+\))")
+"""A keyword of `data.Columns` or of the settings of tables with its value: true, 0, a text or a
+tuple of texts."""
 
 
 def _table_flag(setting: re.Match[str]) -> str:
@@ -52,7 +54,7 @@ def _table_flag(setting: re.Match[str]) -> str:
         return flag
     if type(value) is tuple:
         value = ",".join(value)
-    return f"{flag} {shlex.quote(value)}"
+    return f"{flag} {shlex.quote(str(value))}"
 
 
 def with_flags(text: str) -> str:

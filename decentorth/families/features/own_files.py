@@ -118,6 +118,7 @@ def _read(
     """The rows of a site's file, their keys as text (their numbers without a key), the names of the
     columns, and the labels."""
     from decentorth.data.files import MatrixFile
+    from decentorth.data.tables import lacking
 
     wanted = source.columns
     known = one.known
@@ -128,7 +129,7 @@ def _read(
         return rows, np.arange(len(rows)), (), None
     for name in (*wanted.labels, *([] if key is None else [key])):
         if name not in known:
-            raise ValueError(f"{one.site} lacks the column {name!r}, which every site needs here")
+            raise ValueError(f"{lacking(one.site, name, known)}; every site needs it here")
     out = {*wanted.exclude, *wanted.labels, key}
     own = tuple(name for name in wanted.samples or known if name in known and name not in out)
     if not own:

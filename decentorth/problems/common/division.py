@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypedDict
 
 import numpy as np
@@ -15,7 +16,7 @@ from ...settings import Count, Form, Positive, Settings
 from ..base import AgentProblem, View
 from ..deferred import Deferred, Outline
 from .checks import sparse_samples
-from .pooled_rows import ASIS, HERE, Missing, Units, Wanted, in_units
+from .pooled_rows import AS_GIVEN, ASIS, HERE, Missing, Units, Wanted, in_units
 from .pooled_rows import rows as number_of_rows
 
 if TYPE_CHECKING:
@@ -201,6 +202,8 @@ class SampleSource(ABC):
     """The common units of each view, once samples are read that are to be in these."""
     column_names: Sequence[Sequence[str]] = ()
     """The names of the columns of each view, once samples are read."""
+    about_columns: Mapping[str, str] = MappingProxyType({})
+    """What a run prints about the columns, once samples are read (`AgentProblem.about_columns`)."""
     copies: float = 1.0
     """How many times samples are held while they are read."""
     beside: float = 0.0
@@ -209,6 +212,11 @@ class SampleSource(ABC):
     """The numbers that a sample takes on average, where the samples stay sparse."""
     wanted: Wanted = ASIS
     """The units in which samples are given."""
+
+    @property
+    def as_given(self) -> bool:
+        """True for samples of a user that could be centred and scaled, and are not."""
+        return False
 
     @abstractmethod
     def found(self, agents: slice, collective: Collective) -> list[View]:
@@ -226,6 +234,8 @@ class SampleSource(ABC):
         scaled = [in_units(view, collective, self.wanted, names) for view, names in views]
         self.units = tuple(one for _, found in scaled for one in found)
         self.column_names = [names for _, names in views]
+        if self.as_given:
+            self.about_columns = AS_GIVEN
         return [view for view, _ in scaled]
 
     def deferred(self, build: Build, outline: Callable[[], Outline]) -> Deferred:
@@ -233,7 +243,9 @@ class SampleSource(ABC):
         takes."""
 
         def built(agents: slice, collective: Collective) -> AgentProblem[Any]:
-            return build(agents, collective).with_units(self.units, self.column_names)
+            problem = build(agents, collective).with_units(self.units, self.column_names)
+            problem.about_columns = self.about_columns
+            return problem
 
         def sizes() -> Outline:
             size = outline()
@@ -348,6 +360,15 @@ class Division(SampleSource):
     @property
     def wanted(self) -> Wanted:  # type: ignore[override]
         return self.settings.wanted
+
+    @property
+    def as_given(self) -> bool:
+        from ...data.bundled import BUNDLED
+
+        settings = self.settings
+        if not isinstance(settings, Centred) or self.data[0] in BUNDLED:
+            return False
+        return not (settings.center or settings.scale)
 
     @property
     def copies(self) -> float:  # type: ignore[override]

@@ -298,6 +298,10 @@ class Wanted(NamedTuple):
 
 ASIS = Wanted()
 """The units of samples as they are."""
+AS_GIVEN = {
+    "columns": "as given: means not subtracted (center=True), not scaled (scale=True)",
+}
+"""The line about columns that are neither centred nor scaled, where a problem can do both."""
 
 
 def in_units(

@@ -74,7 +74,8 @@ class CCA(AgentProblem[Any], Loadable):
     ----------
     A, B
         Lists or stacks of samples, ``(N_i, n1)`` and ``(N_i, n2)``, one matrix per agent each,
-        whose rows are the two views of the same samples. Nothing is centred or scaled.
+        whose rows are the two views of the same samples. They are not centred or
+        scaled; `from_sites` and `from_loader` subtract means by default.
     rank
         The number p of pairs of canonical directions.
     ridge
@@ -123,6 +124,7 @@ class CCA(AgentProblem[Any], Loadable):
 
     _arrays = 2
     columns = ((), ())
+    _centers = True
 
     def __init__(
         self,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decentorth.families.features.own_files import among, features_of
 from decentorth.families.features.split import (
@@ -39,6 +41,10 @@ from decentorth.settings import Condition, Count, NotNegative, Range, Share
 
 from .cca import CCA, forms_moments
 
+_LISTED = 10
+"""The most columns of a view that a line names."""
+_LITTLE = "they vary little beside the others (drop_constant=0 keeps them)"
+
 
 class View(NamedTuple):
     """A view of the samples of some agents, the names or numbers of its columns, and its units."""
@@ -46,6 +52,8 @@ class View(NamedTuple):
     rows: list[Array]
     columns: Sequence[object]
     units: Units
+    left_out: Mapping[str, str] = MappingProxyType({})
+    """The columns that were left out, by the reason."""
 
     @property
     def names(self) -> list[str]:
@@ -76,7 +84,9 @@ class TwoViews(Centred):
     width
         Pixels in a row of an image; by default images are square.
     drop_constant
-        Columns whose variance is at most this share of their view's mean variance are left out.
+        Columns whose variance is at most this share of their view's mean variance are left out, as
+        constant ones are. By default 1e-3 for images, whose pixels share one unit, and 0 for
+        others.
     scale
         Divide by standard deviations over all samples: columns, each column by its own; view, a
         view by the root of its columns' mean variance; or none. Without a word, as in other
@@ -99,7 +109,7 @@ class TwoViews(Centred):
     columns_y: tuple[str, ...] = ()
     rank: Count = 5
     width: Annotated[int, Range(least=2)] | None = None
-    drop_constant: NotNegative = 1e-3
+    drop_constant: NotNegative | None = None
     scale: bool | Literal["columns", "view", "none"] = "columns"  # type: ignore[assignment]  # true means the same
     samples: division.AgentSamples = 1000
     dimension: Count = 10
@@ -155,6 +165,7 @@ class TwoViews(Centred):
             first, second = self._both(source, agents, collective)
             source.units = first.units, second.units
             source.column_names = [view.names for view in (first, second)]
+            source.about_columns = left_out(first, second)
             return make(first, second, placed(n_agents, agents, collective))
 
         def outline() -> Outline:
@@ -216,7 +227,29 @@ class TwoViews(Centred):
     def _both(self, source: SampleSource, agents: slice, collective: Collective) -> list[View]:
         """Both views in their units, without constant columns."""
         views = zip(("first", "second"), self._views(source, agents, collective), strict=True)
-        return [self._in_units(name, *view, collective) for name, view in views]
+        found = [self._in_units(name, *view, collective) for name, view in views]
+        with collective.together():
+            self._check_rank(found)
+        return found
+
+    def _check_rank(self, views: Sequence[View]) -> None:
+        """Raise ValueError unless each view has as many columns as pairs of directions are asked
+        for."""
+        least = min(len(view.columns) for view in views)
+        if self.rank > least:
+            out = "".join(f"; left out: {words}" for words in left_out(*views).values())
+            raise ValueError(
+                f"rank must be at most {least}, the number of columns of the smaller view, got "
+                f"{self.rank}{out}"
+            )
+
+    @property
+    def _share(self) -> float:
+        """The share of the mean variance up to which columns are left out."""
+        if self.drop_constant is not None:
+            return self.drop_constant
+        images = self.from_file and self.data_y is None and not self.columns_y
+        return 1e-3 if images else 0.0
 
     def _in_units(
         self, name: str, view: Sequence[Array], names: Sequence[str], collective: Collective
@@ -234,10 +267,17 @@ class TwoViews(Centred):
         variances = found.scale**2
         if not mean > 0.0:
             raise ValueError(f"the {name} view is constant: all samples have the same entries")
-        kept = variances > self.drop_constant * mean
+        constant = found.constant
+        small = ~constant & (variances <= self._share * mean)
         if self.scale is True:
-            refuse_constant(found.constant, names)
-            kept = ~found.constant
+            refuse_constant(constant, names)
+            small = constant
+        out = {}
+        if constant.any():
+            out["constant"] = _listed(name, names, constant)
+        if small.any():
+            out[_LITTLE] = _listed(name, names, small)
+        kept = ~constant & ~small
         whole = np.full(len(kept), np.sqrt(mean))
         none = np.ones(len(kept))
         divisor = {"view": whole, "none": none, False: none}.get(self.scale, found.scale)
@@ -245,7 +285,8 @@ class TwoViews(Centred):
         change = found.standard if self.center else lambda a: found.completed(a) / found.scale
         used = np.flatnonzero(kept).tolist()
         columns = [names[k] if names else k for k in used]
-        return View([np.ascontiguousarray(change(a[:, kept])) for a in view], columns, found)
+        rows = [np.ascontiguousarray(change(a[:, kept])) for a in view]
+        return View(rows, columns, found, out)
 
     def _drawing(self, seed: int) -> Callable[[int], list[Array]]:
         """An agent's Gaussian views: u_k = sqrt(c_k) z_k + sqrt(1 - c_k) e_k, v_k = sqrt(c_k) z_k +
@@ -322,10 +363,13 @@ class CCASettings(TwoViews):
         source = self._source(1, seed)
 
         def build() -> SplitCCA:
-            ((a,), _, x), ((b,), _, y) = self._both(source, slice(0, 1), HERE)
+            both = self._both(source, slice(0, 1), HERE)
+            ((a,), _, x, _), ((b,), _, y, _) = both
             first, second = [self.ridge * float((view * view).mean()) for view in (a, b)]
             left, right = [by_features(view, n_agents) for view in (a, b)]
-            return SplitCCA(left, right, self.rank, (first, second)).with_units((x, y))
+            problem = SplitCCA(left, right, self.rank, (first, second)).with_units((x, y))
+            problem.about_columns = left_out(*both)
+            return problem
 
         def made(agents: slice) -> SplitCCA:
             widths = self._widths(source)
@@ -350,7 +394,7 @@ class CCASettings(TwoViews):
             found = features_of(files, agents, collective, self.key)
             sites = list(zip(found.samples, found.columns, strict=True))
             sides = [self._own_view(k, sites, chosen[k], collective) for k in (0, 1)]
-            left, right = sides
+            left, right = [[view.rows[0] for view in side] for side in sides]
             widths = [(a.shape[1], b.shape[1]) for a, b in zip(left, right, strict=True)]
             place = among(agents, widths, collective)
             squares = [
@@ -360,7 +404,9 @@ class CCASettings(TwoViews):
             first, a, second, b = collective.column_sums(np.array(squares)).tolist()
             ridges = self.ridge * first / max(a, 1.0), self.ridge * second / max(b, 1.0)
             with collective.together():
-                return SplitCCA(left, right, self.rank, ridges, among=place)
+                problem = SplitCCA(left, right, self.rank, ridges, among=place)
+                problem.about_columns = left_out(*sides[0], *sides[1])
+                return problem
 
         return Deferred(files.n_agents, build, sites=files.sites, private=True)
 
@@ -370,7 +416,7 @@ class CCASettings(TwoViews):
         sites: Sequence[tuple[Array, tuple[str, ...]]],
         chosen: Sequence[str],
         collective: Collective,
-    ) -> list[Array]:
+    ) -> list[View]:
         """The columns of a view at each site here in the units of the view."""
         with collective.together():
             places = [[at for at, name in enumerate(own) if name in chosen] for _, own in sites]
@@ -385,7 +431,28 @@ class CCASettings(TwoViews):
             view = ("first", "second")[k]
             mean = total / max(count, 1.0)
             given = zip(parts, names, each, strict=True)
-            return [self._kept(view, [one], own, found, mean).rows[0] for one, own, found in given]
+            return [self._kept(view, [one], own, found, mean) for one, own, found in given]
+
+
+def left_out(*views: View) -> dict[str, str]:
+    """The line about the columns that were left out of the views, if any were."""
+    columns: dict[str, list[str]] = {}
+    for view in views:
+        for reason, names in view.left_out.items():
+            columns.setdefault(reason, []).append(names)
+    words = [f"{', '.join(names)}: {reason}" for reason, names in columns.items()]
+    return {"left out": "; ".join(words)} if words else {}
+
+
+def _listed(view: str, names: Sequence[str], chosen: NDArray[np.bool_]) -> str:
+    """The columns that are ``chosen``, by their names if they have any."""
+    places = np.flatnonzero(chosen).tolist()
+    if not names:
+        return f"{len(places)} of {len(chosen)} columns of the {view} view"
+    words = [names[place] for place in places[:_LISTED]]
+    if len(places) > _LISTED:
+        words.append(f"and {len(places) - _LISTED} more")
+    return ", ".join(words)
 
 
 def _mixing(n: int, condition: float, rng: np.random.Generator) -> Array:

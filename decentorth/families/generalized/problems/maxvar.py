@@ -87,6 +87,7 @@ class MAXVAR(PooledGEVP):
 
     _arrays = 1
     columns = ((),)
+    _centers = True
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ answer, generated and loaded data."""
 from __future__ import annotations
 
 import math
+import re
 import struct
 import tracemalloc
 from dataclasses import replace
@@ -269,6 +270,40 @@ def test_digits_are_centred_halves_without_constant_pixels(scale: Any) -> None:
     divided = built(replace(settings, partition="by-label").problem(10, 0))
     assert divided.n_samples.sum() == 1797
     np.testing.assert_allclose(divided.optimum.correlations, cca.optimum.correlations, rtol=1e-10)
+
+
+def correlated(tmp_path: Path, **given: Any) -> CCASettings:
+    """A table of two views, in which a column of each is a millionth of the others, and one is
+    constant."""
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((60, 6))
+    table[:, 4] += 2.0 * table[:, 1]
+    table = table * (1.0, 1e-6, 0.0, 1.0, 1e-6, 1.0) + 1.0
+    np.savetxt(tmp_path / "t.csv", table, delimiter=",", header="a,b,ward,p,q,r", comments="")
+    chosen: Any = {"columns": ("a", "b", "ward"), "columns_y": ("p", "q", "r"), "rank": 2}
+    return CCASettings(data=str(tmp_path / "t.csv"), ridge=0.0, **chosen | given)
+
+
+def test_columns_of_a_table_stay_however_small_their_units(tmp_path: Path) -> None:
+    settings = correlated(tmp_path)
+    table = np.loadtxt(tmp_path / "t.csv", delimiter=",", skiprows=1)
+    a, b = (np.linalg.qr(v - v.mean(0))[0] for v in (table[:, :2], table[:, 3:]))
+    cca = built(settings.problem(3, 0))
+    answer = np.linalg.svd(a.T @ b)[1]
+    np.testing.assert_allclose(cca.optimum.correlations, answer, rtol=1e-8)
+    assert cca.columns == (("a", "b"), ("p", "q", "r"))
+    result = solve(settings.problem(3, 0), W="ring")
+    assert re.search(r"left out +ward: constant\b", repr(result))
+
+
+def test_a_rank_above_the_columns_that_stay_names_those_that_were_left_out(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError,
+        match=r"rank must be at most 1, the number of columns of the smaller view, got 2; "
+        r"left out: ward: constant; b, q: they vary little beside the others "
+        r"\(drop_constant=0 keeps them\)",
+    ):
+        built(correlated(tmp_path, drop_constant=1e-3).problem(3, 0))
 
 
 @pytest.mark.parametrize(("direction", "condition"), [("psi-b", 1.0), ("natural", 10.0)])
