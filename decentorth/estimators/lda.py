@@ -12,6 +12,7 @@ units and the condition.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
@@ -26,6 +27,7 @@ from ..data.labels import agreed
 from ..families.generalized.problems.gevp import PooledGEVP
 from ..families.generalized.problems.lda import agent_scatters, class_means
 from ..numerics.threads import one_thread
+from ..problems.common.checks import class_cautions
 from ..problems.common.division import placed
 from ..problems.common.pooled_rows import root_inverse, symmetric_total
 from ..protocols import Array, Collective
@@ -144,6 +146,8 @@ class LDA(ComponentEstimator):
         n = len(agents)
         k = len(self.classes_)
         d = self.n_features_in_
+        for caution in class_cautions(self.classes_):
+            warnings.warn(caution, UserWarning, stacklevel=3)
         if k < 2:
             raise ValueError(
                 f"LDA needs samples of 2 classes or more, got 1 class: {self.classes_[0]}"

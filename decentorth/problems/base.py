@@ -110,8 +110,8 @@ class AgentProblem(Shown, ABC, Generic[C]):
     classes: Mapping[str, int] = MappingProxyType({})
     """The number of samples of each class, where samples have classes."""
     about_columns: Mapping[str, str] = MappingProxyType({})
-    """What was done to the columns of the samples, or not done, by the name of the line that a run
-    prints: which were left out, and that they are as given."""
+    """Notes on the columns of the samples, by the names of their lines: which were left out, and
+    that they are as given."""
     nonsmooth: bool = False
     """True if the gradients are subgradients."""
     holds_out: bool = False

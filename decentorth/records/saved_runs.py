@@ -39,7 +39,7 @@ def read_finished(folder: str | os.PathLike[str]) -> tuple[Json, Array, dict[str
         x = np.ascontiguousarray(final_points(folder), dtype=np.float64)
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"cannot read the final points of {folder}: {error}") from None
-    n_agents = len(x)
+    n_agents: object = len(x)
     if (agent := summary.get("agent")) is not None:
         n_agents = summary.get("agents")
         if type(agent) is not int or type(n_agents) is not int or not 0 <= agent < n_agents:
@@ -52,7 +52,7 @@ def read_finished(folder: str | os.PathLike[str]) -> tuple[Json, Array, dict[str
                 f"{Path(folder) / FINAL}: must hold the point of one site, got {len(x)} points"
             )
     labels = summary.get("labels")
-    named = type(labels) is list and [*map(type, labels)] == [str] * n_agents
+    named = type(labels) is list and len(labels) == n_agents and {*map(type, labels)} == {str}
     if labels is not None and not named:
         raise InputError(
             f"{Path(folder) / SUMMARY}: labels must be the names of the {n_agents} agents, or "

@@ -94,6 +94,23 @@ def test_codes_of_sites_are_the_classes_of_one_file(
     assert re.search(r"classes +01 \(30\), 02 \(30\), x \(20\)\n", job.stdout), job.report()
 
 
+def test_classes_that_differ_in_case_or_spaces_have_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each stays a class of its own."""
+    words = "the classes 'Type A', 'type a' differ only in case or spaces, and count as 2 classes"
+    for site, name in (("a", "Type A"), ("b", "type a")):
+        renamed = [(name if row[0] == "01" else row[0], *row[1:]) for row in ROWS]
+        write(tmp_path / f"{site}.csv", renamed)
+    assert main([*FLAGS.split(), "--data", f"{tmp_path}/a.csv,{tmp_path}/b.csv"]) == 0
+    out = capsys.readouterr().out
+    assert f"note        {words}" in out
+    assert "classes     02 (60), Type A (30), type a (30)\n" in out
+    y = np.array(["Type A", "type a", "b"])[np.arange(len(ROWS)) % 3]
+    with pytest.warns(UserWarning, match=words):
+        LDA(random_state=0).fit(np.array([row[1:] for row in ROWS]), y)
+
+
 def test_an_estimator_joins_numbers_and_their_text() -> None:
     X = np.array([row[1:] for row in (*ROWS, *MORE)], dtype=np.float64)
     y = np.array([row[0] for row in (*ROWS, *MORE)])

@@ -26,7 +26,8 @@ from ...network.collective import AgentCollective
 from ...network.joint import TreeCollective
 from ...numerics.random_streams import CounterStreams
 from ...numerics.threads import one_thread
-from ...problems import Deferred, GradientCheck
+from ...problems import AgentProblem, Deferred, GradientCheck
+from ...problems.common.checks import class_cautions
 from ...problems.common.gradient_check import check_attached, checked
 from ...process.abort import patience
 from ...protocols import (
@@ -294,8 +295,8 @@ class Run(Shown):
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """Notes on what secure sums do not hide in this run, and on what its file has beside the
-        graph."""
+        """Notes on classes that may be one class, on what secure sums do not hide in this run, and
+        on what its file has beside the graph."""
         found = []
         W = self.arguments.W
         mixes = not self.single and Declared.of(self.algorithm).mixes
@@ -305,6 +306,8 @@ class Run(Shown):
                     f"{name} of the edges of {W} is not read: all edges count the same; "
                     "topologies.conductance_weights makes a W of it"
                 )
+        if isinstance(self.problem, AgentProblem):
+            found += class_cautions(self.problem.classes)
         ranks = self.network.communicator.size
         agents = self.network.n_agents
         if self.secure and ranks == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -307,3 +307,16 @@ def agent_weights(weights: Sequence[float] | Array | None, n_local: int) -> Arra
             f"weights must have shape ({n_local},), one for each agent, got {weights.shape}"
         )
     return weights
+
+
+def class_cautions(names: Iterable[object]) -> list[str]:
+    """A caution for each set of names of classes that differ only in case or spaces."""
+    sets: dict[str, list[str]] = {}
+    for name in map(str, names):
+        sets.setdefault("".join(name.split()).casefold(), []).append(name)
+    return [
+        f"the classes {', '.join(map(repr, same))} differ only in case or spaces, and count as "
+        f"{len(same)} classes: if they are one class, write its name in one way"
+        for same in sets.values()
+        if len(same) > 1
+    ]

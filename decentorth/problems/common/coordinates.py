@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
+from topologies.line.words import suggestion
+
+from ...data.frames import Frame
 from ...protocols import Array
 
 
@@ -26,8 +29,8 @@ class Coordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     mean, scale
         ``(d,)``: subtracted from rows, and then their divisor; by default 0 and 1.
     columns
-        The names of the columns, by which the columns of data frames are checked; empty for columns
-        without names.
+        The names of the columns, by which those of data frames are chosen, in any order and beside
+        others; empty for columns without names.
     fill
         True for the mean in place of missing cells (NaN); false to refuse them.
 
@@ -94,9 +97,22 @@ class Coordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         coordinates: Array = rows @ np.transpose(self.components)
         return coordinates
 
+    def _named(self, frame: Any) -> Any:
+        """The columns of a data frame that have the names of `columns`, in their order."""
+        names = list(self.columns)
+        if missing := [name for name in names if name not in frame.columns]:
+            near = suggestion(missing[0], map(str, frame.columns)) or ":"
+            raise ValueError(
+                f"the rows lack the column {missing[0]!r}{near} give all columns of the run, "
+                f"{', '.join(names)}"
+            )
+        return frame[names]
+
     def _rows(self, X: object) -> Array:
         finite = "allow-nan" if self.fill else True
         options = {"dtype": np.float64, "ensure_all_finite": finite}
+        if self.columns and isinstance(X, Frame):
+            X = self._named(X)
         found: Array = validate_data(self, X, reset=False, **options)
         return found
 

@@ -203,7 +203,7 @@ class SampleSource(ABC):
     column_names: Sequence[Sequence[str]] = ()
     """The names of the columns of each view, once samples are read."""
     about_columns: Mapping[str, str] = MappingProxyType({})
-    """What a run prints about the columns, once samples are read (`AgentProblem.about_columns`)."""
+    """Notes on the columns, once samples are read (`AgentProblem.about_columns`)."""
     copies: float = 1.0
     """How many times samples are held while they are read."""
     beside: float = 0.0

@@ -272,11 +272,7 @@ class TwoViews(Centred):
         if self.scale is True:
             refuse_constant(constant, names)
             small = constant
-        out = {}
-        if constant.any():
-            out["constant"] = _listed(name, names, constant)
-        if small.any():
-            out[_LITTLE] = _listed(name, names, small)
+        out = {"constant": _listed(name, names, constant), _LITTLE: _listed(name, names, small)}
         kept = ~constant & ~small
         whole = np.full(len(kept), np.sqrt(mean))
         none = np.ones(len(kept))
@@ -439,15 +435,16 @@ def left_out(*views: View) -> dict[str, str]:
     columns: dict[str, list[str]] = {}
     for view in views:
         for reason, names in view.left_out.items():
-            columns.setdefault(reason, []).append(names)
+            if names:
+                columns.setdefault(reason, []).append(names)
     words = [f"{', '.join(names)}: {reason}" for reason, names in columns.items()]
     return {"left out": "; ".join(words)} if words else {}
 
 
 def _listed(view: str, names: Sequence[str], chosen: NDArray[np.bool_]) -> str:
-    """The columns that are ``chosen``, by their names if they have any."""
+    """The columns that are ``chosen``, by their names if they have any; empty for none."""
     places = np.flatnonzero(chosen).tolist()
-    if not names:
+    if places and not names:
         return f"{len(places)} of {len(chosen)} columns of the {view} view"
     words = [names[place] for place in places[:_LISTED]]
     if len(places) > _LISTED:
