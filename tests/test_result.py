@@ -181,6 +181,7 @@ def test_a_saved_result_is_read_bit_for_bit(tmp_path: Path) -> None:
         LABELS,
     )
     assert (found.row, found.n_agents, found.seconds) == (RESULT.row, 4, RESULT.seconds)
+    assert found.iterations == RESULT.iterations == RESULT.state.k
     lines = [line for line in repr(RESULT).splitlines() if not line.startswith("  advice ")]
     assert repr(found).splitlines()[1:] == lines[2:]
     with pytest.raises(

@@ -130,7 +130,8 @@ def _of_weights(case: Case, W: Weights) -> Iterator[Row]:
         connectivity = graph.algebraic_connectivity
         yield "degrees", degrees, f"neighbours per agent, {graph.mean_degree:.3g} on average"
         yield "diameter", graph.diameter, "rounds until every agent can have received from all"
-        yield "algebraic connectivity", connectivity, "second smallest eigenvalue of the Laplacian"
+        unweighted = "second smallest eigenvalue of the Laplacian, all edges counting the same"
+        yield "algebraic connectivity", connectivity, unweighted
     yield "lambda_2", found.lambda_2, "second largest eigenvalue of W"
     yield "lambda_min", found.lambda_min, "smallest eigenvalue of W; near -1, steps must be tiny"
     yield "sigma", found.sigma, "the consensus error shrinks by this factor per round"

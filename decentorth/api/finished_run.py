@@ -85,6 +85,11 @@ class FinishedRun(Shown):
     """The number of the site whose point x is, of a site's folder that was loaded; else None."""
 
     @property
+    def iterations(self) -> int:
+        """The number of iterations made: ``row.iteration``."""
+        return self.row.iteration
+
+    @property
     def sites(self) -> tuple[str, ...] | None:
         """The names of the sites, in the order of the agents: `labels`."""
         return self.labels

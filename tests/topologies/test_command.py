@@ -142,6 +142,10 @@ def test_edge_weights_are_conductances(tmp_path: Path, capsys: Capsys) -> None:
     assert printed.startswith("3 agents, metropolis (conductance 1/km) weights\n")
     assert "edge attribute lanes is not read" in printed
     assert "attribute km" not in printed
+    words = " ".join(printed.split())
+    assert (
+        "algebraic connectivity 3 second smallest eigenvalue of the Laplacian, all edges" in words
+    )
     W = topologies.conductance_weights(topologies.graph_from_file(lines), "1/km")
     assert f"{topologies.spectrum(W).lambda_2:.9g}" in printed
     # equal conductances, in a file

@@ -56,6 +56,8 @@ def _conductance(graph: Labelled, u: int, v: int, edge_weight: str) -> float:
             f"{', '.join(sorted(known)) or 'none'}"
         )
     given = attributes[attribute]
+    if " and " in str(given):  # from parallel edges, or the two directions
+        raise ValueError(f"the edge {edge} has several values of {attribute}, {given}: give it one")
     value = float(given) if is_number(str(given)) else 0.0
     if value and edge_weight.startswith(_RECIPROCAL):
         value = 1 / value

@@ -305,7 +305,7 @@ class CommandForm(ABC, Generic[C]):
         return {name: paths for name, paths in files.items() if len(paths) > 1}
 
     def _unnamed(self, entry: type[Any], taken: Values) -> str:
-        """A hint for data that are refused by the default problem, which nobody has named."""
+        """A hint for data that the default problem refuses: its name, and how to give another."""
         given, _ = self._read
         named = given.keys() | self.saved.keys()
         if entry is not self.types.get("problem") or "data" not in taken or "problem" in named:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from textwrap import fill
 from typing import Literal, NamedTuple
+
+from topologies.line.flags import InputError
 
 from ...figures.canvas import check_known
 from ...records.run_files import csv_text
@@ -32,6 +35,7 @@ def table(
     columns: Sequence[str] = (),
     tolerances: Sequence[float] = (),
     ranges: bool = True,
+    labels: Mapping[str, str] | None = None,
     caption: str = "",
     label: str = "tab:comparison",
 ) -> str:
@@ -48,6 +52,8 @@ def table(
         The tolerances; by default all that a method reached.
     ranges
         Write the range over the trials after the median.
+    labels
+        Other names of methods, by their labels in the comparison.
     caption
         The caption of the LaTeX table; by default the title and what the numbers are.
     label
@@ -56,8 +62,9 @@ def table(
     Raises
     ------
     InputError
-        The form, a column or a tolerance is another.
+        The form, a column, a tolerance or a method is another, or two methods have one name.
     """
+    comparison = _renamed(comparison, labels or {})
     check_known("unknown form", [form], ("csv", *_BOLD))
     if form == "csv":
         return _csv(comparison)
@@ -84,6 +91,19 @@ def table(
     if form == "latex":
         return _latex(parts, caption or f"{parts.title}. {parts.notes[0]}", label)
     return {"text": _text, "html": _html, "markdown": _markdown}[form](parts)
+
+
+def _renamed(comparison: CountedRuns, labels: Mapping[str, str]) -> CountedRuns:
+    """The comparison with other names of methods."""
+    names = {entry.label: entry.label for entry in comparison.entries}
+    check_known("unknown method", labels, names)
+    names |= labels
+    if len({*names.values()}) < len(names):
+        raise InputError(
+            f"labels: every method needs another name, got {', '.join(names.values())}"
+        )
+    entries = tuple(replace(entry, label=names[entry.label]) for entry in comparison.entries)
+    return replace(comparison, entries=entries)
 
 
 def number(value: float, quantity: str) -> str:

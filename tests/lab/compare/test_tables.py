@@ -326,6 +326,15 @@ def test_a_figure_can_be_drawn_again_for_a_paper(found: Comparison) -> None:
             found.plot(**wrong)
 
 
+def test_a_table_has_other_names_of_methods(found: Comparison) -> None:
+    named = found.table("csv", labels={ATC: "ours", CTA: "theirs"})
+    assert named == found.table("csv").replace(ATC, "ours").replace(CTA, "theirs")
+    with pytest.raises(InputError, match="unknown method 'drgt'"):
+        found.table(labels={"drgt": "ours"})
+    with pytest.raises(InputError, match="every method needs another name, got"):
+        found.table(labels={ATC: CTA})
+
+
 def test_curves_are_medians_with_ranges_or_quartiles_by_sorting(found: Comparison) -> None:
     entry = replace(found.entries[0], traces=found.entries[0].traces + found.entries[1].traces[:2])
     five = replace(found, rules=replace(found.rules, trials=5))
