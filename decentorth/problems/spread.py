@@ -142,7 +142,7 @@ class SpreadProblem(AgentProblem[Any]):
         self.base = base
         self._collective = collective
         self.units = base.units
-        self.about_columns = base.about_columns
+        self.about_columns = dict(base.about_columns)
         self.nonsmooth = base.nonsmooth
         self.evaluations = base.evaluations
         self.holds_out = base.holds_out
