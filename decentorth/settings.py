@@ -156,8 +156,22 @@ class Settings:
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
     def __init_subclass__(cls) -> None:
-        """Let the problems that settings make carry these settings, which ranks compare."""
+        """Let the problems that settings make carry these settings, which ranks compare.
+
+        Raises
+        ------
+        TypeError
+            A field without default has the name of an attribute of a base, which would be its
+            default.
+        """
         super().__init_subclass__()
+        for name, annotation in inspect.get_annotations(cls).items():
+            bases = [base.__name__ for base in cls.__bases__ if hasattr(base, name)]
+            if bases and name not in vars(cls) and "ClassVar" not in str(annotation):
+                raise TypeError(
+                    f"{name} is a name of {bases[0]} in decentorth, and {cls.__name__} gives it no "
+                    "default: call the field otherwise, or give it a default"
+                )
         for name in _MAKERS:
             if inspect.isfunction(make := vars(cls).get(name)):
                 setattr(cls, name, _carrying(make))

@@ -6,6 +6,7 @@ import inspect
 import os
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,8 @@ autosummary_context = {
     "algorithms": [cls.__name__ for cls in reference_pages.classes()],
     "formulas": [*reference_pages.formulas()],
 }
+# the site is built without PyTorch, too
+autodoc_mock_imports = [] if find_spec("torch") else ["torch"]
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autodoc_default_options = {
@@ -132,6 +135,9 @@ def short(
         full = inspect.signature(obj)
         bare = [one.replace(annotation=one.empty) for one in full.parameters.values()]
         signature = str(inspect.Signature(bare[what == "method" and not inspect.ismethod(obj) :]))
+    if what == "class" and signature == "(*args: Any, **kwargs: Any)":  # of PyTorch's mocked class
+        _, *own = inspect.signature(obj.__init__).parameters.values()
+        signature = str(inspect.Signature([one.replace(annotation=one.empty) for one in own]))
     return tuple(text and ARRAY.sub("Array", text) for text in (signature, returned))
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 import pkgutil
 import re
+from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
+from typing import Any, ClassVar
 
 import pytest
 
@@ -77,3 +79,24 @@ def test_every_problem_has_its_formula_on_the_site() -> None:
 def test_what_is_no_method_is_not_in_the_package() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
         _ = do.Nothing
+
+
+def test_a_field_takes_no_default_from_a_name_of_a_base() -> None:
+    fields: dict[str, object] = {"__annotations__": {"momentum": "float"}}
+    with pytest.raises(
+        TypeError, match=r"momentum is a name of Method .* call the field otherwise"
+    ):
+        type("Mine", (do.authoring.Method,), fields)
+    own = type("Own", (do.authoring.Method,), {"limits": lambda self, spectrum: None})
+    with pytest.raises(TypeError, match="limits is a name of Own"):
+        type("Mine", (own,), {"__annotations__": {"limits": float}})
+    fields["momentum"] = 0.5
+    made: Any = dataclass(type("Mine", (do.authoring.Method,), fields))
+    assert made().momentum == 0.5
+
+
+def test_a_class_variable_of_a_base_may_be_declared_again() -> None:
+    class Mine(do.authoring.Method):
+        sends: ClassVar[tuple[str, ...]]
+
+    assert Mine.sends == do.authoring.Method.sends

@@ -307,6 +307,8 @@ def test_a_file_without_an_end_is_refused(
     ("facts", "words"),
     [
         ({"labels": 5}, "labels must be the names of the 4 agents, or null, got 5"),
+        ({"agent": 4}, "agent must be the number of one of the agents, got 4 of 4"),
+        ({"agent": "0"}, "agent must be the number of one of the agents, got '0' of 4"),
         ({"seconds": {}}, "seconds must hold numbers, and their total, got {}"),
         ({"seconds": {"total": 10**400}}, "seconds must hold numbers"),
         ({"status": {}}, "lacks status"),

@@ -84,6 +84,8 @@ class FinishedRun(Shown):
     """``(d, r)``: the mean of the agents' directions of the columns, of a run that was loaded."""
     sent_rows: tuple[Sent, ...] = ()
     """The rows of `sent`, of a run that was loaded."""
+    agent: int | None = None
+    """The number of the site whose point x is, of a site's folder that was loaded; else None."""
 
     @property
     def sites(self) -> tuple[str, ...] | None:
@@ -93,6 +95,8 @@ class FinishedRun(Shown):
     @property
     def _own(self) -> slice:
         """The agents whose points this process holds."""
+        if self.agent is not None:
+            return slice(self.agent, self.agent + 1)
         return slice(0, self.n_agents)
 
     def _facts(self) -> Mapping[str, object]:
@@ -137,7 +141,7 @@ class FinishedRun(Shown):
         """The estimator that transforms new rows to their coordinates along the directions found,
         in the units of the run; needs scikit-learn.
 
-        The directions are the mean of the agents' points. They span the leading subspace, in no
+        The directions are the mean of the agents' points, from a site's folder its own. They span the leading subspace, in no
         order. The estimator of a run of CCA transforms the rows of both views. Called by all ranks.
 
         Raises
@@ -202,6 +206,8 @@ def load(folder: str | os.PathLike[str]) -> FinishedRun:
     """The end of the run in a folder that `Result.save` or ``--out`` has filled; nothing in it is
     executed.
 
+    The folder of a site that joined others has the point of this site.
+
     Raises
     ------
     ValueError
@@ -221,6 +227,7 @@ def load(folder: str | os.PathLike[str]) -> FinishedRun:
         values = {name: float(columns[name][k]) for name in metrics}
         history.record(Row._make((*counts, float(columns["seconds"][k]), values, None)))
     labels = summary.get("labels")
+    agent = summary.get("agent")
     return FinishedRun(
         x=x,
         status=str(summary["status"]),
@@ -229,9 +236,10 @@ def load(folder: str | os.PathLike[str]) -> FinishedRun:
         history=history,
         row=history.rows[-1],
         seconds=summary["seconds"],
-        n_agents=len(x),
+        n_agents=len(x) if agent is None else int(summary["agents"]),
         labels=None if labels is None else tuple(map(str, labels)),
         columns=samples,
         directions=directions,
         sent_rows=sent_of(summary, place),
+        agent=agent,
     )

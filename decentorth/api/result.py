@@ -274,6 +274,8 @@ class Result(FinishedRun):
             "labels": self.labels,
             "columns": None if self.columns is None else self.columns.facts(),
         }
+        if self.collective.communicator.sites:
+            found["agent"] = self._own.start
         if units:
             found |= {"units": units, "filled": dict(self.filled)}
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -80,7 +80,7 @@ def plot_histories(
     histories: Mapping[str, Columns],
     *,
     against: Against = "iterations",
-    metrics: Sequence[str] | None = None,
+    metrics: str | Sequence[str] | None = None,
     x: Scale = "linear",
     y: Scale = "log",
     width: Width = "column",
@@ -103,11 +103,14 @@ def plot_histories(
     Raises
     ------
     InputError
-        No histories, a metric that no run has, a guide on other axes, or no matplotlib.
+        No histories, a metric that no run has, an unknown count or width, a guide on other axes, or
+        no matplotlib.
     """
     if guide and (x, y) != ("log", "log"):
         raise InputError("the guide O(1/K) is a line where both axes are logarithmic: give x log")
-    shown = _shown(histories, metrics)
+    shown = _shown(histories, [metrics] if isinstance(metrics, str) else metrics)
+    check_known("unknown count", [against], get_args(Against))
+    check_known("unknown width", [width], WIDTHS)
     layout = WIDTHS[width]
     column = {"iterations": "iteration"}.get(against, against)
     rows = -(-len(shown) // layout.abreast)

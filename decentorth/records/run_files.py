@@ -6,6 +6,7 @@ pickled.
 ``history.csv``           a row per recorded iteration, written and flushed during the run; floats read back bit for bit
 ``summary.json``          how the run ended, its final metrics and costs, and where it ran (null where a number is not finite)
 ``final.npz``             ``x`` of shape ``(n, ...)`` in agent order, and the problem's named variables
+``sent.csv``              of a site that joined others: the messages and bytes that left it, by neighbour and use
 ``checkpoints/``          where asked for: see `decentorth.running.checkpoint.checkpoint_files`
 ``.lock``                 empty; locked while a run writes here
 ========================= ==================================================================================================
@@ -45,6 +46,7 @@ if sys.platform != "win32":
 
 CONFIG, HISTORY, SUMMARY, FINAL = "config.yaml", "history.csv", "summary.json", "final.npz"
 FIGURE, LOCK = "history.png", ".lock"
+SENT = "sent.csv"
 COMPARISON = "comparison.yaml"
 """The settings of a comparison, which mark its folder."""
 
@@ -249,7 +251,7 @@ class RunFolder:
             for name in (CONFIG, HISTORY, SUMMARY, FINAL):  # of a run that was killed
                 old += self.path.glob(f".{name}.*.part")
             if not continues:
-                old.append(self.path / HISTORY)
+                old += [self.path / HISTORY, self.path / SENT]
                 clear(self.path / FOLDER)
             for one in old:
                 one.unlink(missing_ok=True)

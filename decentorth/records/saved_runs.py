@@ -27,7 +27,10 @@ _HISTORY, _SUMMARY = 1 << 30, 1 << 26
 
 def read_finished(folder: str | os.PathLike[str]) -> tuple[Json, Array, dict[str, Column]]:
     """The summary, the final points ``(n, *shape)`` and the columns of the history of a run that
-    has ended."""
+    has ended.
+
+    The folder of a site, whose summary has the number of its ``agent``, holds one point of n.
+    """
     summary = read_end(folder)
     columns = read_history(folder)
     if not len(columns["iteration"]):
@@ -36,11 +39,23 @@ def read_finished(folder: str | os.PathLike[str]) -> tuple[Json, Array, dict[str
         x = np.ascontiguousarray(final_points(folder), dtype=np.float64)
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"cannot read the final points of {folder}: {error}") from None
+    n_agents: object = len(x)
+    if (agent := summary.get("agent")) is not None:
+        n_agents = summary.get("agents")
+        if type(agent) is not int or type(n_agents) is not int or not 0 <= agent < n_agents:
+            raise InputError(
+                f"{Path(folder) / SUMMARY}: agent must be the number of one of the agents, got "
+                f"{agent!r:.80} of {n_agents!r:.80}"
+            )
+        if len(x) != 1:
+            raise InputError(
+                f"{Path(folder) / FINAL}: must hold the point of one site, got {len(x)} points"
+            )
     labels = summary.get("labels")
-    named = type(labels) is list and [*map(type, labels)] == [str] * len(x)
+    named = type(labels) is list and len(labels) == n_agents and {*map(type, labels)} == {str}
     if labels is not None and not named:
         raise InputError(
-            f"{Path(folder) / SUMMARY}: labels must be the names of the {len(x)} agents, or "
+            f"{Path(folder) / SUMMARY}: labels must be the names of the {n_agents} agents, or "
             f"null, got {labels!r:.80}"
         )
     return summary, x, columns

@@ -63,7 +63,8 @@ class Parts:
         """The states, from the initial one or ``state`` on, without an end, as the steps leave
         them.
 
-        `completed` gives their points. A state is valid until the next one is asked for.
+        `completed` gives their points. A state is valid until the next one is asked for. Raises
+        ValueError if the first step returns x of another shape.
         """
         problem = self.problem
         network = self.network
@@ -73,6 +74,14 @@ class Parts:
         if state is None:
             SETUP.info("the first state: automatic steps")
             state = self.stepper.init(problem, network, streams, self.x0)
+        yield state
+        shape = np.shape(state.x)
+        state = self.stepper.step(problem, network, streams, state)
+        if np.shape(state.x) != shape:
+            raise ValueError(
+                f"step returned x of shape {np.shape(state.x)}, and {shape} is needed; "
+                "network.mix returns a tuple: (x,) = network.mix(x)"
+            )
         while True:
             yield state
             state = self.stepper.step(problem, network, streams, state)

@@ -167,9 +167,15 @@ class Recording:
             )
             return Stop("left_safe_region", False, words)
         found = None if rule is None else rule(row, collective)
+        counts = Declared.of(self._parts.algorithm).counts
         if found is None and (found := Iterations(options.iterations)(row, collective)) is not None:
-            counts = Declared.of(self._parts.algorithm).counts
-            found = found._replace(message=found.message.replace("iterations", counts))
+            return found._replace(message=found.message.replace("iterations", counts))
+        rows = self._history.rows[-2:]
+        if found is None or not found.converged or self._agreement is not None or len(rows) < 2:
+            return found
+        before = rows[0].iteration
+        if row.iteration > before + 1:
+            found = found._replace(message=f"{found.message}, not yet after {before} {counts}")
         return found
 
     def look(self, snapshot: Snapshot) -> Stop | None:

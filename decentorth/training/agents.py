@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from .links import Request, Rounds, combined, neighbours
 
@@ -18,13 +19,28 @@ class Agent:
         self.rank = rank
         self.size = size
         self.sent = 0
+        self._parameters: list[Parameter] = []
+
+    def take(self, parameters: list[Parameter]) -> None:
+        """Take the parameters of this agent's optimizer, which no other agent has."""
+        own = {id(p) for p in parameters}
+        for other in self._agents:
+            if other is not self and any(id(p) in own for p in other._parameters):
+                raise ValueError(
+                    f"agents {other.rank} and {self.rank} have the same parameters: make a model "
+                    f"for each agent, models = [Net() for _ in range({self.size})]"
+                )
+        self._parameters = parameters
 
     def connect(self, row: Mapping[int, float], sent_as: torch.dtype, width: int) -> None:
         self.row = neighbours(row, self.rank)
         self.sent_as = sent_as
 
-    def run(self, rounds: Rounds) -> None:
-        self._agents.run(self.rank, rounds)
+    def run(self, call: str, rounds: Rounds) -> None:
+        self._agents.run(self.rank, call, rounds)
+
+    def check_ready(self) -> None:
+        self._agents.check_ready(self.rank)
 
     def ahead(self, x: Tensor) -> None:
         pass
@@ -60,9 +76,9 @@ class Agents(list[Agent]):
     >>> models = [torch.nn.Linear(6, 2) for agent in range(4)]
     >>> optimizers = [
     ...     DRFGT(model.parameters(), lr=0.1, orthonormal=True, group=agent)
-    ...     for model, agent in zip(models, Agents(4))
+    ...     for model, agent in zip(models, Agents(4), strict=True)
     ... ]
-    >>> for model, optimizer in zip(models, optimizers):
+    >>> for model, optimizer in zip(models, optimizers, strict=True):
     ...     model(torch.randn(5, 6)).square().mean().backward()
     ...     optimizer.step()
     >>> optimizers[0].feasibility() < 0.1
@@ -71,16 +87,13 @@ class Agents(list[Agent]):
 
     def __init__(self, n: int) -> None:
         super().__init__(Agent(self, rank, n) for rank in range(n))
+        self._call = ""
         self._waiting: dict[int, tuple[Rounds, tuple[Request, Tensor]]] = {}
 
-    def run(self, rank: int, rounds: Rounds) -> None:
-        """Take part with the agent ``rank``; the last of all agents answers them all."""
-        if rank in self._waiting:
-            late = next(agent for agent in range(len(self)) if agent not in self._waiting)
-            raise RuntimeError(
-                f"agent {rank} is called again before agent {late}: call the optimizers of all "
-                f"{len(self)} agents once in every step"
-            )
+    def run(self, rank: int, call: str, rounds: Rounds) -> None:
+        """Take part in a call with the agent ``rank``; the last of all agents answers them all."""
+        self.check_ready(rank, call)
+        self._call = call
         self._waiting[rank] = rounds, next(rounds)
         if len(self._waiting) < len(self):
             return
@@ -96,6 +109,15 @@ class Agents(list[Agent]):
                 for (rounds, _), answer in zip(waiting, answers, strict=True)
                 if (following := _next(rounds, answer)) is not None
             ]
+
+    def check_ready(self, rank: int, call: str | None = None) -> None:
+        """Refuse an agent that waits, and a call unless it is the one that others wait in."""
+        if rank in self._waiting or (self._waiting and call not in (None, self._call)):
+            late = next(agent for agent in range(len(self)) if agent not in self._waiting)
+            raise RuntimeError(
+                f"agent {min(self._waiting)} waits in {self._call} for agent {late}: call "
+                f"{self._call} for each of the {len(self)} agents first"
+            )
 
     def _answers(self, request: Request, xs: list[Tensor]) -> list[Tensor]:
         match request:

@@ -40,8 +40,44 @@ _ROUNDING = 1e-12
 """The rounding error of an eigenvalue of W."""
 
 
-class Tracking(Optimizer):
-    """The base of both; ``_field`` is what is tracked."""
+class DRFGT(Optimizer):
+    """Decentralized retraction-free gradient tracking, one agent for each process.
+
+    Every process has its own model and data. All start from the parameters of process 0. The
+    gradients of a parameter that has none, or overflowed with GradScaler, count as unchanged.
+
+    Parameters
+    ----------
+    params
+        ``model.parameters()``, ``model.named_parameters()`` or parameter groups; float32 or
+        float64.
+    lr
+        The step size.
+    orthonormal
+        The parameters that are orthonormal or, with named parameters, their names; True for all of
+        two or more dimensions.
+    penalty
+        The penalty of the landing field; by default 0.1 / lr, smaller where W has eigenvalues near
+        -1.
+    tolerance
+        The infeasibility ||x^T x - I||_F above which an agent projects a weight after a step.
+    graph
+        The name of a graph or a networkx graph, with Metropolis weights, or a matrix W.
+    order
+        ``adapt-then-combine``, two messages to each neighbour in a step, or
+        ``combine-then-adapt``, one of both arrays, under way during the next gradient. The second
+        one needs weights without negative eigenvalues.
+    messages
+        The type of the numbers in messages: that of the parameters, or ``torch.bfloat16``.
+    group
+        A process group, by default that of all processes, or one of `Agents`.
+
+    Raises
+    ------
+    ValueError
+        There is no process group, processes have different models or graphs, or the order is not
+        stable with these weights.
+    """
 
     def __init__(
         self,
@@ -65,7 +101,11 @@ class Tracking(Optimizer):
                 f"messages must be torch.bfloat16 or, by default, {first.dtype}, got {messages}"
             )
         self._order = order
-        self._links: Links = group if isinstance(group, Agent) else Processes(group, first.device)
+        if isinstance(group, Agent):
+            group.take(self._parameters())
+            self._links: Links = group
+        else:
+            self._links = Processes(group, first.device)
         W = mixing(graph, self._links.size)
         limit = check_order(W, order)
         self._set_penalty(penalty_share(limit))
@@ -76,7 +116,7 @@ class Tracking(Optimizer):
         facts = zlib.crc32(repr((W.toarray().tolist(), order, str(messages))).encode())
         shapes = zlib.crc32(repr([tuple(p.shape) for p in self._parameters()]).encode())
         with torch.no_grad():
-            self._links.run(self._start([facts, shapes]))
+            self._links.run(f"{type(self).__name__}(...)", self._start([facts, shapes]))
 
     @property
     def bytes_sent(self) -> int:
@@ -112,10 +152,26 @@ class Tracking(Optimizer):
         """
         self._links.end()
         floating = [one for one in buffers if one.is_floating_point()]
-        self._links.run(self._meeting(floating))
+        self._links.run("consolidate()", self._meeting(floating))
+
+    def feasibility(self) -> float:
+        """The largest infeasibility ||x^T x - I||_F of the orthonormal weights on this process."""
+        self._links.check_ready()
+        return super().feasibility()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of this agent, with its number."""
+        self._links.check_ready()
+        return super().state_dict() | {"agent": self._links.rank}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load the state that this process saved; every process loads that of the same step."""
+        saved, own = state_dict.get("agent"), self._links.rank
+        if saved != own:
+            raise ValueError(
+                f"this is the state of agent {saved}, not of agent {own}: every process loads what "
+                "it has saved itself"
+            )
         self._links.forget()
         super().load_state_dict(state_dict)
 
@@ -144,7 +200,7 @@ class Tracking(Optimizer):
             buffer.copy_(mean)
 
     def _move(self) -> None:
-        self._links.run(self._rounds())
+        self._links.run("step()", self._rounds())
 
     def _rounds(self) -> Rounds:
         """A step; it reads gradients and step sizes before it first waits."""
@@ -199,7 +255,7 @@ class Tracking(Optimizer):
             p.copy_(part)
 
 
-class GradientTracking(Tracking):
+class GradientTracking(DRFGT):
     """Decentralized gradient tracking; `DRFGT` without orthonormal weights.
 
     Parameters
@@ -229,46 +285,6 @@ class GradientTracking(Tracking):
         )
 
 
-class DRFGT(Tracking):
-    """Decentralized retraction-free gradient tracking, one agent for each process.
-
-    Every process has its own model and data. All start from the parameters of process 0. The
-    gradients of a parameter that has none, or overflowed with GradScaler, count as unchanged.
-
-    Parameters
-    ----------
-    params
-        ``model.parameters()``, ``model.named_parameters()`` or parameter groups; float32 or
-        float64.
-    lr
-        The step size.
-    orthonormal
-        The parameters that are orthonormal or, with named parameters, their names; True for all of
-        two or more dimensions.
-    penalty
-        The penalty of the landing field; by default 0.1 / lr, smaller where W has eigenvalues near
-        -1.
-    tolerance
-        The infeasibility ||w^T w - I||_F above which an agent projects a weight after a step.
-    graph
-        The name of a graph or a networkx graph, with Metropolis weights, or a matrix W.
-    order
-        ``adapt-then-combine``, two messages to each neighbour in a step, or
-        ``combine-then-adapt``, one of both arrays, under way during the next gradient. The second
-        one needs weights without negative eigenvalues.
-    messages
-        The type of the numbers in messages: that of the parameters, or ``torch.bfloat16``.
-    group
-        A process group, by default that of all processes, or one of `Agents`.
-
-    Raises
-    ------
-    ValueError
-        There is no process group, processes have different models or graphs, or the order is not
-        stable with these weights.
-    """
-
-
 def mixing(graph: Any, n: int) -> Any:
     """The mixing matrix W of ``n`` agents on a graph, or the matrix itself, checked."""
     if n == 1:
@@ -290,8 +306,8 @@ def check_order(W: Any, order: Order) -> float:
     if order == "combine-then-adapt" and spectrum.lambda_min < -_ROUNDING:
         raise ValueError(
             f"order='combine-then-adapt' is unstable for lr * curvature above {limit:.2f} = "
-            f"(1 + w)^2 / 2, with w = {spectrum.lambda_min:.2f} the smallest eigenvalue of W; it "
-            "needs w >= 0 (a limit of 0.5 or more): give "
+            f"(1 + lambda_min)^2 / 2, with lambda_min = {spectrum.lambda_min:.2f} the smallest "
+            "eigenvalue of W; it needs lambda_min >= 0 (a limit of 0.5 or more): give "
             "graph=topologies.lazy(topologies.metropolis_weights(graph)), or the order "
             "'adapt-then-combine'"
         )

@@ -43,8 +43,11 @@ class Links(Protocol):
     def connect(self, row: Mapping[int, float], sent_as: torch.dtype, width: int) -> None:
         """Take this agent's row of W, and the type and number of the entries of a message."""
 
-    def run(self, rounds: Rounds) -> None:
-        """Answer the requests."""
+    def run(self, call: str, rounds: Rounds) -> None:
+        """Answer the requests of a call such as ``step()``."""
+
+    def check_ready(self) -> None:
+        """Refuse to go on while a call waits for other agents."""
 
     def ahead(self, x: Tensor) -> None:
         """Send ``x``, for which MIX will be asked next, before the answer is needed."""

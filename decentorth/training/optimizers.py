@@ -18,7 +18,7 @@ from ..algorithms.common.automatic_steps import penalty_share
 from ..numerics.torch_arrays import DeviceArray
 from ..sets import Stiefel
 
-Orthonormal: TypeAlias = bool | Sequence[Parameter | str]
+Orthonormal: TypeAlias = "bool | Sequence[Parameter | str]"
 Group: TypeAlias = dict[str, Any]
 """A parameter group of PyTorch: its parameters, ``lr``, ``penalty`` and ``tolerance``."""
 TOLERANCE = 0.1
@@ -111,6 +111,10 @@ class Optimizer(torch.optim.Optimizer):
         """The parameters that are orthonormal."""
         if isinstance(orthonormal, bool):
             return [p for p in self._parameters() if orthonormal and p.ndim > 1]
+        if isinstance(orthonormal, str):
+            raise TypeError(
+                f"orthonormal must be a list of names, got {orthonormal!r}: write [{orthonormal!r}]"
+            )
         names = {
             name: p
             for group in self.param_groups
@@ -191,7 +195,7 @@ class Optimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def feasibility(self) -> float:
-        """The largest infeasibility ||w^T w - I||_F of the orthonormal weights on this process."""
+        """The largest infeasibility ||x^T x - I||_F of the orthonormal weights on this process."""
         return max((float(weight.feasibility()) for weight in self._weights.values()), default=0.0)
 
 
@@ -214,7 +218,7 @@ class Landing(Optimizer):
     penalty
         The penalty of the landing field; by default 0.1 / lr.
     tolerance
-        The infeasibility ||w^T w - I||_F above which a weight is projected after a step.
+        The infeasibility ||x^T x - I||_F above which a weight is projected after a step.
 
     Examples
     --------

@@ -226,6 +226,11 @@ def test_flags_override_the_published_experiment_one_by_one() -> None:
 
 
 FLAG_ERRORS = [
+    (
+        "--data mine.csv",
+        "--data: data and targets go together: give both files, or neither; the problem is "
+        "procrustes by default: give another, as --problem pca",
+    ),
     ("--no-repair=1", "--repair takes no value"),
     ("--quiet=maybe", "--quiet: quiet must be true or false, got 'maybe'"),
     (

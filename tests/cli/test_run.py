@@ -442,6 +442,43 @@ def test_dry_run_has_the_counts_of_the_runs_of_its_alternatives(
             assert words == f"{rounds} rounds, {messages} messages, {size(size_sent)}"
 
 
+SUMMED = [
+    "pca --rank 2 --exclude group",
+    "pca --rank 2 --scale --exclude group",
+    "pca --rank 2 --missing mean --exclude group",
+    "cca --columns a,b --columns-y c,d --rank 1",
+    "cca --columns a,b --columns-y c,d --rank 1 --missing mean",
+    "maxvar --views 2,2 --rank 1 --exclude group",
+    "maxvar --views 2,2 --rank 1 --scale --exclude group",
+    "lda --label-column group",
+    "lda --label-column group --rank 1 --scale",
+    "lda --label-column group --missing mean",
+    "gevp --agents 3",
+]
+"""Problems that `direct` solves, with what asks for more sums at the set-up."""
+
+
+@pytest.mark.parametrize("sums", [(), ("--secure",)])
+@pytest.mark.parametrize("flags", SUMMED)
+def test_a_dry_run_has_the_counts_of_the_exact_sums(
+    capsys: pytest.CaptureFixture[str], folder: Path, flags: str, sums: tuple[str, ...]
+) -> None:
+    rng = np.random.default_rng(0)
+    for name, number in (("north", 20), ("south", 30), ("west", 40)):
+        rows = [",".join(map(repr, row)) for row in rng.standard_normal((number, 4)).tolist()]
+        lines = [f"{row},{'xyz'[k % 3]}" for k, row in enumerate(rows)]
+        (folder / f"{name}.csv").write_text("\n".join(["a,b,c,d,group", *lines, ""]))
+    words = ["--problem", *flags.split(), "--topology", "path", "--algorithm", "direct", *sums]
+    if "gevp" not in flags:
+        words += ["--data", "north.csv,south.csv,west.csv"]
+    assert main([*words, "--dry-run"]) == 0
+    (said,) = re.findall(r"^set-up +(.*)$", capsys.readouterr().out, re.M)
+    assert main([*words, "--out", "out", "--quiet"]) == 0
+    history = read_history("out")
+    rounds, messages, sent = (int(history[name][0]) for name in ("rounds", "messages", "bytes"))
+    assert said == f"{rounds} rounds, {messages} messages, {size(sent)}"
+
+
 SIZED = [
     "pca --data synthetic --samples 40 --dimension 12",
     "pca --data long.npy --rank 3 --center --partition by-label --labels labels.txt --algorithm "

@@ -39,6 +39,19 @@ def test_names_and_classes_are_what_they_stand_for() -> None:
     assert conversions.method("drfgt:penalty=3") == do.DRFGT(penalty=3.0)
 
 
+def test_edge_attributes_that_are_not_read_are_named_once(tmp_path: Path) -> None:
+    file = tmp_path / "net.graphml"
+    graph = nx.cycle_graph(6)
+    nx.set_edge_attributes(graph, 2.5, "length")  # type: ignore[call-overload]
+    nx.write_graphml(graph, file)
+    with pytest.warns(UserWarning, match="length of the edges of file:.* is not read") as told:
+        do.solve(PROBLEM, "drfgt", f"file:{file}", iterations=1)
+    assert len(told) == 1
+    do.solve(PROBLEM, "direct", f"file:{file}")  # adds along a tree, without weights
+    W = tp.conductance_weights(tp.graph_from_file(file), "length")
+    do.solve(PROBLEM, "drfgt", W, iterations=1)
+
+
 def test_a_graph_gets_metropolis_weights_and_its_nodes_stay_labels() -> None:
     W, labels = conversions.network(CITIES, 6, 0)
     assert labels == tuple(sorted(CITIES))

@@ -146,9 +146,32 @@ def test_a_run_stops_at_the_first_row_that_is_good_enough() -> None:
     )
     assert result.message == (
         f"gradient norm {gradient:.2e} <= 0.001, consensus rms {consensus:.2e} <= 0.01, "
-        f"feasibility {feasibility:.2e} <= 0.001"
+        f"feasibility {feasibility:.2e} <= 0.001, not yet after {result.state.k - 4} iterations"
     )
     assert result.state.k == h["iteration"][-1] < 5000
+
+
+@dataclasses.dataclass(frozen=True)
+class WithoutComma(DRFGT):
+    def step(self, problem: Any, network: Any, streams: Any, state: Any) -> Any:
+        x = network.mix(state.x)
+        return state._replace(x=x - 0.1 * state.x, k=state.k + 1)
+
+
+def test_a_step_that_takes_the_tuple_of_mix_for_x_is_refused_at_once() -> None:
+    words = r"step returned x of shape \(1, .* returns a tuple: \(x,\) = network.mix\(x\)"
+    with pytest.raises(ValueError, match=words):
+        solve(pca().problem, WithoutComma(), RING, iterations=5)
+
+
+def test_a_run_that_records_every_iteration_knows_the_first_that_is_good_enough() -> None:
+    rule = GradientNorm(1e-3)
+    seldom = solve(pca().problem, DRFGT(), RING, iterations=5000, stopping=rule)
+    always = solve(pca().problem, DRFGT(), RING, iterations=5000, record_every=1, stopping=rule)
+    before, last = seldom.history["iteration"][-2:]
+    assert before < always.row.iteration <= last
+    assert seldom.message.endswith(f"<= 0.001, not yet after {before} iterations")
+    assert always.message.endswith("<= 0.001")
 
 
 @dataclasses.dataclass(frozen=True)

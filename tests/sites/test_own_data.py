@@ -12,6 +12,7 @@ import pytest
 from scipy.linalg import eigh, subspace_angles
 from sklearn.datasets import load_wine
 
+import decentorth as do
 from decentorth import __version__
 from decentorth.commands.run.command import main
 from decentorth.network import Network
@@ -87,6 +88,21 @@ def found_in(tap: Tap, secrets: list[bytes]) -> list[bytes]:
     return [one for one in secrets if one in everything]
 
 
+def check_model(place: Place, name: str, problem: str, table: pd.DataFrame) -> None:
+    """The folder of a site transforms new rows as that of all sites in one process."""
+    new = [table.drop(columns=["id", "cultivar"])[::7]]
+    if problem == "cca":
+        new = [new[0][["alcohol", "malic_acid", "ash"]], new[0][["flavanoids", "hue", "od280"]]]
+    own = do.load(place.root / f"run-{name}")
+    pooled = do.load(place.root / "whole")
+    assert own.sites == pooled.sites == NAMES
+    assert own.agent == NAMES.index(name)
+    assert own.to_xarray()["agent"].values.tolist() == [name]
+    found = own.estimator().transform(*new)
+    expected = pooled.estimator().transform(*new)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("problem", "secure"),
     first_row_is_quick((problem, secure) for problem in RUNS for secure in (True, False)),
@@ -108,6 +124,7 @@ def test_sites_find_the_answer_of_the_pooled_table_and_the_server_reads_nothing(
     for name, x in zip(NAMES, points, strict=True):
         assert place.points(name).tobytes() == x[None].tobytes()
         assert subspace_angles(x, answer(problem, table)).max() < 1e-9
+        check_model(place, name, problem, table)
     assert {tuple(subject.split(".")[2:]) for subject, _ in tap.heard} == EDGES
     numbers = table.drop(columns=["id", "cultivar"]).to_numpy().ravel()
     secrets = [name.encode() for name in table.columns if len(name) > 3]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 import re
 import signal
@@ -187,6 +189,44 @@ def test_a_site_that_is_killed_comes_back_and_the_bits_are_the_same(
         expected = place.pooled(3000, "rgd:step_size=1e-3", secure=True)
     for name, x in zip(NAMES, expected, strict=True):
         assert place.points(name).tobytes() == x[None].tobytes()
+
+
+def iterating(place: Place, name: str) -> int:
+    """The bytes of iterations that the file of a site lists."""
+    with (place.root / f"run-{name}" / "sent.csv").open(encoding="utf-8", newline="") as file:
+        rows = [*csv.DictReader(file)]
+    assert len({(row["to"], row["use"]) for row in rows}) == len(rows)
+    return sum(int(row["bytes"]) for row in rows if row["use"] == "iterations and sums")
+
+
+@pytest.mark.slow
+def test_the_list_of_what_left_survives_losses_and_restarts(place: Place) -> None:
+    """A server that dies, then a site that is killed: all messages of the whole run are listed."""
+    flags = ("--checkpoint-every", "50", "--rank-timeout", "6", "--retries", "9", "--wait", "60")
+
+    def awaited(checkpoint: str) -> None:
+        while not any((place.root / "run-west" / "checkpoints").glob(checkpoint)):
+            assert reader.is_alive()
+            time.sleep(0.01)
+
+    with place.serving() as server:
+        sites = [place.start(name, *flags, iterations=3000) for name in NAMES]
+        outputs: list[list[tuple[int, str]]] = []
+        reader = threading.Thread(target=lambda: outputs.append(ended(sites)))
+        reader.start()
+        awaited("000000[1-9]*")
+        server.kill()
+    with place.serving():
+        awaited("000001*")
+        sites[2].kill()
+        back = ended([place.start("west", *flags, iterations=3000)])
+        reader.join(HUNG)
+    assert [code for code, _ in outputs[0][:2] + back] == [0, 0, 0], (outputs, back)
+    summary = json.loads((place.root / "run-west" / "summary.json").read_text())
+    sent = {name: iterating(place, name) for name in NAMES}
+    # 3000 iterations and what was sent a second time; the middle of the path has two neighbours
+    for name, share in zip(NAMES, (0.25, 0.5, 0.25), strict=True):
+        assert sent[name] >= share * summary["bytes"], sent
 
 
 RING = ("north", "east", "south", "west")

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from topologies.line.words import ranges
+from topologies.names import unread_in_file
 
 from ...algorithms import AutoMethod
 from ...display import Shown
@@ -294,9 +295,17 @@ class Run(Shown):
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """Notes on classes that may be one class, and on what secure sums do not hide in this
-        run."""
+        """Notes on classes that may be one class, on what secure sums do not hide in this run, and
+        on what its file has beside the graph."""
         found = []
+        W = self.arguments.W
+        mixes = not self.single and Declared.of(self.algorithm).mixes
+        if isinstance(W, str) and mixes:
+            for name in unread_in_file(W):
+                found.append(
+                    f"{name} of the edges of {W} is not read: all edges count the same; "
+                    "topologies.conductance_weights makes a W of it"
+                )
         if isinstance(self.problem, AgentProblem):
             found += class_cautions(self.problem.classes)
         ranks = self.network.communicator.size

@@ -304,6 +304,16 @@ class CommandForm(ABC, Generic[C]):
         files = {name: site_files(value, given.get("agents")) for name, value in named.items()}
         return {name: paths for name, paths in files.items() if len(paths) > 1}
 
+    def _unnamed(self, entry: type[Any], taken: Values) -> str:
+        """A hint for data that are refused by the default problem, which nobody has named."""
+        given, _ = self._read
+        named = given.keys() | self.saved.keys()
+        if entry is not self.types.get("problem") or "data" not in taken or "problem" in named:
+            return ""
+        return (
+            f"; the problem is {self.names['problem']} by default: give another, as --problem pca"
+        )
+
     def _where(self, name: str, by_flag: Texts) -> str:
         if name in by_flag:
             return f"--{spelled(name)}"
@@ -333,7 +343,7 @@ class CommandForm(ABC, Generic[C]):
         except (ValueError, TypeError) as error:
             named = [name for name in re.findall(r"\w+", str(error)) if name in taken]
             where = "".join(f"{self._where(name, by_flag)}: " for name in named[:1])
-            raise InputError(f"{where}{error}") from None
+            raise InputError(f"{where}{error}{self._unnamed(entry, taken)}") from None
         if isinstance(made, Settings):
             for name, why in made.idle().items():
                 if name in by_flag:  # also where it is the default

@@ -44,11 +44,20 @@ from .summary import summarize
 
 Recorders = Sequence[SafeRecorder]
 Summary = dict[str, object]
+Notes = Callable[[], Values]
 RUNAWAY, NOT_CONVERGED, TERMINATED = 3, 4, 143
 
 
-def run(words: Sequence[str], configuration: Configuration, communicator: Communicator) -> int:
-    """Do what the configuration says, on every rank; the exit code."""
+def run(
+    words: Sequence[str],
+    configuration: Configuration,
+    communicator: Communicator,
+    notes: Notes = dict,
+) -> int:
+    """Do what the configuration says, on every rank; the exit code.
+
+    Each checkpoint keeps ``notes()``.
+    """
     settings = configuration.run
     root = communicator.root
     communicator.watch(patience("rank_timeout", settings.rank_timeout), math.inf)
@@ -76,7 +85,7 @@ def run(words: Sequence[str], configuration: Configuration, communicator: Commun
         from .dryrun import report
 
         return say("\n".join([*lines, *report(run)]), root)
-    execution = Execution(words, configuration, run)
+    execution = Execution(words, configuration, run, notes)
     with contextlib.closing(execution.output):
         return execution.execute(lines)
 
@@ -115,7 +124,10 @@ def _check_early(settings: RunSettings, communicator: Communicator) -> None:
 class Execution:
     """A run of the command line, from its first line to its last file; every rank has one."""
 
-    def __init__(self, words: Sequence[str], configuration: Configuration, run: Run) -> None:
+    def __init__(
+        self, words: Sequence[str], configuration: Configuration, run: Run, notes: Notes
+    ) -> None:
+        self._notes = notes
         self.configuration = configuration
         self.settings = configuration.run
         self.run = run
@@ -199,7 +211,7 @@ class Execution:
         given |= {"checkpoint_every": every, "keep_checkpoints": keep}
 
         def notes() -> Values:
-            return {"settings": given, "steps": steps.ranges}
+            return {"settings": given, "steps": steps.ranges, **self._notes()}
 
         return Checkpoints(Path(settings.out) / FOLDER, every, keep, notes)
 

@@ -355,8 +355,8 @@ def opening(
     if isinstance(run.problem, AgentProblem) and run.problem.classes:
         yield f"classes     {_classes(run.problem.classes)}"
     if isinstance(run.problem, AgentProblem):
-        for name, words in run.problem.about_columns.items():
-            yield f"{name:10}  {with_flags(words)}"
+        for name, meaning in run.problem.about_columns.items():
+            yield f"{name:10}  {with_flags(meaning)}"
     where = [f"{network.n_agents} agents", origin, mixing_words(network)]
     yield f"network     {', '.join([*where, *_ranks(run, given.spread_samples)])}"
     if given.bad_channel is not None:

@@ -8,7 +8,6 @@ Exit codes: those of ``decentorth run``, and 75 if a neighbour or the server is 
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import sys
@@ -36,6 +35,7 @@ from ..line.shell import framed
 from ..run.execution import run
 from .folders import GRAPH, Site
 from .plan import Foreseen, foresee, rounding, shown
+from .traffic import Traffic
 
 TRY_AGAIN = 75
 """The exit code of a run that lost a neighbour or the server."""
@@ -66,9 +66,12 @@ def _attempts(words: Sequence[str]) -> int:
         if any(word == flag or word.startswith(f"{flag}=") for word in rest):
             raise InputError(f"{flag} is not for a run with --join, whose folder says it")
     attempt = 0
+    sent = None
     while True:
+        site = Site.of(folder)
+        sent = sent or _earlier(given, rest, site)
         try:
-            return _joined(given, rest, Site.of(folder))
+            return _joined(given, rest, site, sent)
         except SiteLostError as error:
             if attempt == given.retries:
                 complain(f"decentorth: {error}")
@@ -78,7 +81,21 @@ def _attempts(words: Sequence[str]) -> int:
             time.sleep(2.0)
 
 
-def _joined(given: Joining, rest: Sequence[str], site: Site) -> int:
+def _earlier(given: Joining, rest: Sequence[str], site: Site) -> Traffic:
+    """What has left this site already in the run that is to continue, if any."""
+    sent = Traffic(site.names)
+    out = _value(list(rest), "--out")
+    if _continues(given, out):
+        sent.read(Path(str(out)))
+    return sent
+
+
+def _continues(given: Joining, out: str | None) -> bool:
+    """True if the folder has checkpoints from which the run is to continue."""
+    return out is not None and bool(given.retries) and bool(kept(Path(out) / FOLDER))
+
+
+def _joined(given: Joining, rest: Sequence[str], site: Site, sent: Traffic) -> int:
     """Meet, compare, ask and run; the exit code."""
     rest = _settings(given, rest, site)
     configuration: Configuration = Command.asked(rest).resolve()
@@ -94,6 +111,7 @@ def _joined(given: Joining, rest: Sequence[str], site: Site) -> int:
     )
     with carrier:
         communicator = AlongEdges(carrier, site.edges, site.names)
+        sent.count(communicator)
         if configuration.run.rank_timeout is not None:
             carrier.limit(float(configuration.run.rank_timeout))
         plan = _compared(communicator, site, configuration, foreseen)
@@ -103,9 +121,16 @@ def _joined(given: Joining, rest: Sequence[str], site: Site) -> int:
             return 0
         say("\n".join(shown(site, configuration, foreseen, plan.sites)))
         _agreed(communicator, site, given, plan)
-        code = run(rest, configuration, communicator)
-        _write_sent(communicator, configuration)
-        communicator.max(np.zeros(1))
+        out = configuration.run.out
+        try:
+            code = run(rest, configuration, communicator, sent.notes)
+            communicator.max(np.zeros(1))
+        except SiteLostError:
+            if out is not None:
+                sent.write(Path(out))
+            raise
+        if out is not None:
+            sent.write(Path(out))
         return code
 
 
@@ -142,7 +167,7 @@ def _settings(given: Joining, rest: Sequence[str], site: Site) -> list[str]:
         words += ["--data", ",".join(str(place / f"{name}{ending}") for name in site.names)]
     words += ["--topology", f"file:{folder / GRAPH}"]
     out = _value(list(rest), "--out")
-    if out is not None and given.retries and kept(Path(out) / FOLDER):
+    if out is not None and _continues(given, out):
         _value(words, "--out")
         words += ["--resume", out]
     return words
@@ -289,16 +314,3 @@ def _asked(code: str) -> str:
     if typed.strip() != code:
         return "you did not agree"
     return ""
-
-
-def _write_sent(communicator: AlongEdges, configuration: Configuration) -> None:
-    """Write what has left this site, by neighbour and use, beside the results."""
-    out = configuration.run.out
-    if out is None or not Path(out).is_dir():
-        return
-    with (Path(out) / "sent.csv").open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(("to", "use", "messages", "bytes"))
-        for (rank, use), sent in sorted(communicator.bytes.items()):
-            count = communicator.messages[rank, use]
-            table.writerow((communicator.sites[rank], use, count, sent))

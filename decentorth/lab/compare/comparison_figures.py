@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import numpy as np
 
@@ -109,7 +109,7 @@ def figure(
     comparison: CountedRuns,
     *,
     x: str | Sequence[str] = (),
-    metrics: Sequence[str] = (),
+    metrics: str | Sequence[str] = (),
     width: histories.Width = "page",
     band: Band = "range",
     log: Log = "xy",
@@ -127,8 +127,8 @@ def figure(
         The counts on the horizontal axes, one or several: iterations, rounds, bytes, gradients,
         seconds, or "seconds on lan". By default iterations, rounds, bytes and modelled seconds.
     metrics
-        Panels for each of these columns of the history, with the methods that have it; by default
-        the compared metric.
+        Panels for this column of the history or each of several, with the methods that have it; by
+        default the compared metric.
     width
         A paper's column (3.5 inches), with the panels below each other, or its page (7.16 inches).
     band
@@ -148,14 +148,14 @@ def figure(
     Raises
     ------
     InputError
-        There is no such count, metric, band or method, axes are given for several panels, or
-        matplotlib is missing.
+        There is no such count, metric, width, band, axes' scale or method, axes are given for
+        several panels, or matplotlib is missing.
     """
     columns = [x] if isinstance(x, str) else [*x]
     if not columns:
         modelled = [name for name in comparison.quantities if " on " in name]
         columns = ["iterations", "rounds", "bytes", *modelled[:1]]
-    metrics = metrics or (comparison.rules.metric,)
+    metrics = [metrics] if isinstance(metrics, str) else metrics or [comparison.rules.metric]
     histories.check_metrics(
         metrics, {name for one in comparison.entries for name in one.traces[0].history}
     )
@@ -167,7 +167,9 @@ def figure(
             for name, one in entries.items()
         }
     canvas.check_known("unknown count", columns, comparison.quantities)
+    canvas.check_known("unknown width", [width], histories.WIDTHS)
     canvas.check_known("unknown band", [band], BANDS)
+    canvas.check_known("unknown log", [log], get_args(Log))
     canvas.check_known("unknown method", [*order, *(labels or {}), *(colors or {})], names)
     names |= labels or {}
     drawn = [entries[name] for name in order or entries]

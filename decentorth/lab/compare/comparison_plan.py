@@ -83,6 +83,12 @@ class ComparisonPlan:
         comm: Any = None,
         placement: Any = "even",
     ) -> None:
+        if isinstance(problem, type) or not callable(problem):
+            raise TypeError(
+                "problem must be a function of the seed, such as lambda seed: "
+                f"settings.problem(10, seed), got {' '.join(repr(problem).split()):.80}; lambda "
+                "seed: problem takes the same data in every trial"
+            )
         self.rules = rules
         self.networks = networks_named(networks)
         self.communicator = connect(comm)
@@ -198,7 +204,7 @@ class ComparisonPlan:
 
 def compare(
     problem: Callable[[int], Any],
-    algorithms: str | Sequence[object] | Mapping[str, object],
+    algorithms: object,
     W: object,
     rules: Rules | None = None,
     *,
@@ -222,8 +228,8 @@ def compare(
         ``problem(seed)`` gives the problem of a trial: the same whenever it is asked, with another
         start for another seed.
     algorithms
-        Names with parameters (``"drfgt,drfgt:order=adapt-then-combine"``), algorithms, or a mapping
-        from labels to either.
+        Names with parameters (``"drfgt,drfgt:order=adapt-then-combine"``), an algorithm or its
+        class, several of these, or a mapping from labels to them.
     W
         Mixing matrix or `topologies.WeightSequence`, or a function of the seed that gives it.
     rules

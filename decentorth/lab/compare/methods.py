@@ -17,6 +17,7 @@ from topologies.line.text import specifications
 from topologies.line.words import normal_name
 
 from ... import registry
+from ...api import conversions
 from ...protocols import Declared, SplitFeatures
 
 
@@ -33,19 +34,18 @@ def with_step(algorithm: Any, step: float) -> Any:
     return replace(algorithm, step_size=made)
 
 
-def methods(named: str | Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
+def methods(named: Any) -> dict[str, Any]:
     """Return the methods in ``named``, the algorithms argument of `compare`, by label.
 
     Raises InputError if there is none, for an unknown name or parameter, a wrong value, a
-    repeated method, or a method that cannot be compared.
+    repeated method, or a method that cannot be compared; TypeError for what is no method.
     """
-    if not named:
+    if isinstance(named, Sequence | Mapping) and not named:
         raise InputError("algorithms must name at least one method, as drfgt,drgta")
-    match named:
-        case Mapping():
-            return _comparable({label: _method(one)[1] for label, one in named.items()})
-        case str():
-            named = [named]
+    if isinstance(named, Mapping):
+        return _comparable({label: _method(one)[1] for label, one in named.items()})
+    if isinstance(named, str) or not isinstance(named, Sequence):
+        named = [named]
     if all(isinstance(one, str) for one in named):
         named = specifications(named)
     found = [_method(one) for one in named]
@@ -77,7 +77,8 @@ def _comparable(found: dict[str, Any]) -> dict[str, object]:
 def _method(given: object) -> tuple[str, object]:
     """The label and the method of a name with parameters, or of a method."""
     if not isinstance(given, str):
-        return called(given), given
+        method = conversions.method(given)
+        return called(method), method
     word, colon, written = given.partition(":")
     try:
         algorithm = registry.algorithms.read(given)

@@ -270,6 +270,10 @@ BAD = [
         "it is a setting of methods: write --algorithms NAME:penalty=...",
     ),
     ("--algorithms drfgt --partition even", ", and this comparison's problem is 'procrustes'"),
+    (
+        "--algorithms drfgt --data mine.csv",
+        "the problem is procrustes by default: give another, as --problem pca",
+    ),
     ("--algorithms drfgt --metric error", "metric: error needs a problem whose answer is known"),
     ("--algorithms drfgt --out x --panels fog", "no run has the metric 'fog' (there are bytes, "),
     (

@@ -77,6 +77,13 @@ def test_a_problem_that_is_another_each_time_is_refused() -> None:
 
 
 @pytest.mark.slow
+def test_a_problem_is_a_function_of_the_seed() -> None:
+    settings = do.problems.PCASettings(data="synthetic", rank=2)
+    for given in (settings, settings.problem(4, 0), "pca", type(settings)):
+        with pytest.raises(TypeError, match="problem must be a function of the seed, such as"):
+            compare(given, "drfgt", "ring")  # type: ignore[arg-type]
+
+
 def test_the_table_is_made_of_the_histories(found: Comparison) -> None:
     """Every number again, from runs by `solve` with every iteration looked at, and a median by
     sorting."""

@@ -47,6 +47,10 @@ NAMED: list[tuple[Any, dict[str, Any]]] = [
         {"ours": "drfgt:penalty=2", "theirs": Landing()},
         {"ours": DRFGT(penalty=2.0), "theirs": Landing()},
     ),
+    ({"ours": DRFGT, "theirs": "landing"}, {"ours": DRFGT(), "theirs": Landing()}),
+    ([DRFGT, Landing()], {"drfgt": DRFGT(), "landing": Landing()}),
+    (DRFGT(penalty=2.0), {"drfgt:penalty=2.0": DRFGT(penalty=2.0)}),
+    (DRFGT, {"drfgt": DRFGT()}),
 ]
 
 
@@ -55,6 +59,12 @@ def test_methods_by_name(named: Any, expected: dict[str, Any]) -> None:
     assert methods(named) == expected
     if isinstance(named, str):
         assert methods(named.split(",")) == expected  # cut at every comma
+
+
+@pytest.mark.parametrize("named", [5, [5], {"ours": 5}, [np.eye(4)]])
+def test_what_is_no_method_is_refused(named: Any) -> None:
+    with pytest.raises(TypeError, match="algorithm"):
+        methods(named)
 
 
 def test_a_label_names_its_own_method() -> None:

@@ -316,6 +316,9 @@ def test_a_figure_can_be_drawn_again_for_a_paper(found: Comparison) -> None:
     for words, wrong in (
         ("unknown count 'byte'", {"x": "byte"}),
         ("unknown band 'iqr'", {"band": "iqr"}),
+        ("unknown width 'columns' .*did you mean 'column'", {"width": "columns"}),
+        ("unknown log 'yx'", {"log": "yx"}),
+        ("no run has the metric 'objectiv' .*did you mean 'objective'", {"metrics": "objectiv"}),
         ("unknown method 'drgt'", {"order": ["drgt"]}),
         ("no run has the metric 'fog'", {"metrics": ["fog"]}),
     ):

@@ -104,6 +104,14 @@ def class_means(
     ``samples`` are ``(m_i, d)`` of each agent here, ``numbers`` the classes of their rows,
     ``(m_i,)`` integers below k.
     """
+    found = class_sums(samples, numbers, k, collective)
+    return found[:, 0].copy(), found[:, 1:] / found[:, :1]
+
+
+def class_sums(
+    samples: Sequence[Array], numbers: Sequence[Index], k: int, collective: Collective
+) -> Array:
+    """``(k, 1 + d)``: the number and the sum of the samples of each class, over all agents."""
     d = samples[0].shape[1]
 
     def sums_of(own: tuple[Array, Index]) -> Array:
@@ -112,8 +120,7 @@ def class_means(
 
     with one_thread():  # the bits of products depend on the number of BLAS threads
         pairs = zip(samples, numbers, strict=True)
-        found = total(pairs, k * (d + 1), sums_of, collective).reshape(k, d + 1)
-    return found[:, 0].copy(), found[:, 1:] / found[:, :1]
+        return total(pairs, k * (d + 1), sums_of, collective).reshape(k, d + 1)
 
 
 def agent_scatters(
@@ -222,12 +229,16 @@ class LDASettings(DividedSettings):
                 return problem
 
             def stand_in(rows: list[Array], agents: slice, collective: Collective) -> PooledGEVP:
-                rank = self.rank or len(self._agreed(source, agents, collective)[1]) - 1
+                k = len(self._agreed(source, agents, collective)[1])
                 rows, _ = self._about_zero(rows, collective)
+                # added as for the true samples, so that the messages are counted
+                class_sums(rows, [np.zeros(len(a), int) for a in rows], k, collective)
+                between = [a.T @ a for a in rows]
+                symmetric_total(between, rows[0].shape[1], np.asarray, collective)
                 return PooledGEVP(
-                    [a.T @ a for a in rows],
+                    between,
                     [np.eye(a.shape[1]) for a in rows],
-                    rank,
+                    self.rank or k - 1,
                     **placed(n_agents, agents, collective),
                 )
 
