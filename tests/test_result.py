@@ -313,6 +313,8 @@ def test_a_file_without_an_end_is_refused(
         ({"seconds": {}}, "seconds must hold numbers, and their total, got {}"),
         ({"seconds": {"total": 10**400}}, "seconds must hold numbers"),
         ({"status": {}}, "lacks status"),
+        ({"sent": [{"site": "a"}]}, "sent must hold rows of site, to, quantity, numbers and bytes"),
+        ({"sent": 5}, "sent must hold rows of site, to, quantity, numbers and bytes"),
     ],
 )
 def test_odd_fields_of_a_summary_are_refused(
@@ -323,6 +325,18 @@ def test_odd_fields_of_a_summary_are_refused(
     path.write_text(json.dumps({**json.loads(path.read_text()), **facts}))
     with pytest.raises(ValueError, match=r"summary\.json: .*" + re.escape(words)):
         do.load(tmp_path)
+
+
+def test_a_loaded_run_lists_what_was_sent(tmp_path: Path) -> None:
+    RESULT.save(tmp_path)
+    loaded = do.load(tmp_path)
+    assert loaded.sent() == RESULT.sent()
+    assert sum(row.bytes for row in loaded.sent()) == RESULT.row.bytes
+    path = tmp_path / "summary.json"
+    facts = json.loads(path.read_text())
+    path.write_text(json.dumps({**facts, "sent": []}))
+    with pytest.raises(ValueError, match="does not list what was sent"):
+        do.load(tmp_path).sent()
 
 
 def test_frames_and_figures_have_what_the_history_has() -> None:

@@ -17,6 +17,7 @@ from ..records.run_files import SUMMARY
 from ..records.saved_runs import mean_rows, read_finished
 from ..running.history import COUNTS, History
 from .directions import SampleColumns
+from .ledger_table import Sent, sent_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,6 +82,8 @@ class FinishedRun(Shown):
     columns: SampleColumns | None = None
     directions: Array | None = None
     """``(d, r)``: the mean of the agents' directions of the columns, of a run that was loaded."""
+    sent_rows: tuple[Sent, ...] = ()
+    """The rows of `sent`, of a run that was loaded."""
     agent: int | None = None
     """The number of the site whose point x is, of a site's folder that was loaded; else None."""
 
@@ -159,6 +162,21 @@ class FinishedRun(Shown):
             )
         return self.columns.estimator(directions)
 
+    def sent(self) -> list[Sent]:
+        """Rows of what has left each site in the whole run: receiver, quantity, numbers and bytes.
+
+        Raises
+        ------
+        ValueError
+            The folder of the run lacks them: they are saved for 100 agents at most.
+        """
+        if self.row.bytes and not self.sent_rows:
+            raise ValueError(
+                "the folder of this run does not list what was sent, as folders of runs of more "
+                "than 100 agents: ask the result of solve"
+            )
+        return list(self.sent_rows)
+
     def _directions(self) -> Array | None:
         """``(d, r)``: the mean of the agents' directions of the columns, if there are any."""
         return self.directions
@@ -227,5 +245,6 @@ def load(folder: str | os.PathLike[str]) -> FinishedRun:
         labels=None if labels is None else tuple(map(str, labels)),
         columns=samples,
         directions=directions,
+        sent_rows=sent_of(summary, place),
         agent=agent,
     )

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from topologies.line.flags import InputError
 
 from ..network import Network
 from ..network.ledger import Contents
@@ -23,6 +25,27 @@ class Sent(NamedTuple):
     quantity: str
     numbers: int
     bytes: int
+
+
+def sent_of(summary: Mapping[str, Any], place: str) -> tuple[Sent, ...]:
+    """The rows that `Result.summary` has written, if any.
+
+    Raises
+    ------
+    InputError
+        They are damaged; names ``place``.
+    """
+    try:
+        rows = [Sent(**row) for row in summary.get("sent") or []]
+    except TypeError:
+        rows = [Sent("", "", "", -1, -1)]
+    for row in rows:
+        kinds = [*map(type, row)]
+        if kinds != [str, str, str, int, int] or min(row.numbers, row.bytes) < 0:
+            raise InputError(
+                f"{place}: sent must hold rows of site, to, quantity, numbers and bytes"
+            )
+    return tuple(rows)
 
 
 def sent(network: Network, entries: Mapping[str, int], names: Sequence[str]) -> list[Sent]:

@@ -174,7 +174,7 @@ class Loadable:
                 problem = make(*lists, *settings, **place)
                 problem = problem.with_units(units, [names for _, names in views])
                 if problem.columns is not None and not (wanted.center or wanted.scale):
-                    problem.about_columns = AS_GIVEN
+                    problem.about_columns = dict(AS_GIVEN)
                 return problem
 
         return build

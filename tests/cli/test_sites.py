@@ -540,3 +540,13 @@ def test_an_index_of_a_site_is_left_out_in_one_line(tmp_path: Path) -> None:
         f"decentorth: {site}.csv: a column without a name is left out, as the numbers of the rows"
         for site in ("north", "south")
     ]
+
+
+def test_a_run_that_continues_after_its_answer_names_the_tolerance(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--problem", "pca", "--data", FILES, *CHOSEN, "--rank", "2", "--algorithm", "drfgt"]
+    assert main([*words, "--iterations", "2000"]) == 0
+    assert "--relative-gradient-tolerance 1e-09 or --gradient-tolerance" in capsys.readouterr().out
+    assert main([*words, "--iterations", "2"]) == 0
+    assert "-tolerance" not in capsys.readouterr().out

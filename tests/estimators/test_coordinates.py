@@ -173,6 +173,21 @@ def test_views_of_a_file_keep_their_names_without_constant_columns(tmp_path: Pat
     assert list(found.second.feature_names_in_) == ["c", "d"]
 
 
+@pytest.mark.parametrize("agents", [1, 3])
+def test_scores_of_a_run_of_lda_are_those_of_the_estimator(tmp_path: Path, agents: int) -> None:
+    """Centred, but for a rotation of the axes."""
+    classes = np.arange(len(ROWS)) % 3
+    rows = ROWS + 2.0 * np.eye(3, ROWS.shape[1])[classes]
+    frame = pd.DataFrame(rows, columns=list("abcd")).assign(g=classes)
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    settings = do.problems.LDASettings(
+        data=str(tmp_path / "x.csv"), label_column="g", ridge=0.0, shuffle=False
+    )
+    result = do.solve(settings.problem(agents, seed=0), "auto", "ring" if agents > 1 else None)
+    scores = result.estimator().transform(frame)
+    assert apart(np.asarray(scores), LDA(ridge=0.0).fit(rows, classes).transform(rows)) < 1e-6
+
+
 def test_a_run_without_directions_of_columns_says_so(tmp_path: Path) -> None:
     problem = do.problems.ProcrustesSettings().problem(4, seed=0)
     result = do.solve(problem, "drfgt", "ring", iterations=2)

@@ -53,6 +53,8 @@ from .summary import in_words as agreement_in_words
 
 _LARGEST_TABLE = 20
 """The most sites whose messages are printed one by one; summary.json has them all."""
+_SOLVED = 1e-9
+"""The share of the first gradient norm up to which a run has been solved in any case."""
 _STYLES = {"diverged": "bold red", "left_safe_region": "bold red"}
 """The styles of the last line for ends that leave no answer."""
 
@@ -236,6 +238,8 @@ class RunOutput:
         facts += [("certificate", certificate)] * bool(certificate)
         if result.advice:
             facts.append(("advice", with_flags(result.advice)))
+        if words := self._late(result):
+            facts.append(("advice", words))
         facts.append(("time", f"{row.seconds:.2f} s"))
         if self.folder is not None:
             facts.append(("files", str(self.folder.path)))
@@ -249,6 +253,23 @@ class RunOutput:
         if not result.converged:
             style = _STYLES.get(result.status, "bold yellow")
         headline(f"{with_flags(reason)}.", style)
+
+    def _late(self, result: Result) -> str:
+        """The advice for a run without a tolerance that continued long after it was solved."""
+        given = self._settings
+        tolerances = (given.gradient_tolerance, given.relative_gradient_tolerance)
+        norms = result.history.get("gradient_norm")
+        if norms is None or result.converged or any(tolerances):
+            return ""
+        solved = np.flatnonzero(norms <= _SOLVED * norms[0])
+        if not len(solved) or 2 * len(solved) < len(norms):
+            return ""
+        first = result.history.rows[int(solved[0])]
+        return (
+            f"the gradient norm was {first.values['gradient_norm']:.2g} at iteration "
+            f"{first.iteration}: --relative-gradient-tolerance {_SOLVED:g} or --gradient-tolerance "
+            "ends a run there"
+        )
 
     def close(self) -> None:
         """Close the files, and let other runs use the folder."""

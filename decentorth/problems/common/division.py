@@ -244,7 +244,7 @@ class SampleSource(ABC):
 
         def built(agents: slice, collective: Collective) -> AgentProblem[Any]:
             problem = build(agents, collective).with_units(self.units, self.column_names)
-            problem.about_columns = dict(self.about_columns)  # pickle cannot hold the default
+            problem.about_columns = dict(self.about_columns)
             return problem
 
         def sizes() -> Outline:

@@ -44,6 +44,7 @@ from decentorth.problems.common.pooled_rows import (
     HERE,
     Units,
     Wanted,
+    centred,
     in_units,
     symmetric_total,
     total,
@@ -214,7 +215,8 @@ class LDASettings(DividedSettings):
 
             def build(agents: slice, collective: Collective) -> PooledGEVP:
                 (samples,) = source.read(agents, collective)
-                samples = self._about_zero(samples, collective)
+                samples, units = self._about_zero(samples, collective)
+                source.units = source.units or units
                 classes, known = self._agreed(source, agents, collective)
                 with collective.together():
                     rank = self._directions(len(known))
@@ -228,7 +230,7 @@ class LDASettings(DividedSettings):
 
             def stand_in(rows: list[Array], agents: slice, collective: Collective) -> PooledGEVP:
                 k = len(self._agreed(source, agents, collective)[1])
-                rows = self._about_zero(rows, collective)
+                rows, _ = self._about_zero(rows, collective)
                 # added as for the true samples, so that the messages are counted
                 class_sums(rows, [np.zeros(len(a), int) for a in rows], k, collective)
                 between = [a.T @ a for a in rows]
@@ -267,12 +269,14 @@ class LDASettings(DividedSettings):
         classes = agreed(written, collective.everyone)
         return classes, _known(classes, collective)
 
-    def _about_zero(self, samples: list[Array], collective: Collective) -> list[Array]:
-        """The samples minus their mean, far from 0 of which class means would lose digits; scaled
-        samples have none."""
+    def _about_zero(
+        self, samples: list[Array], collective: Collective
+    ) -> tuple[list[Array], tuple[Units, ...]]:
+        """The samples minus their mean, far from 0 of which class means would lose digits, and
+        these units; scaled samples stay as they are."""
         if self.wanted.scale:
-            return samples
-        return in_units(samples, collective, Wanted(center=True))[0]
+            return samples, ()
+        return in_units(samples, collective, Wanted(center=True))
 
     def _classes(self, source: Division, agents: slice) -> list[Classes]:
         """The classes of the samples of each agent in ``agents``; those of sites as they are
@@ -353,6 +357,7 @@ class LDASettings(DividedSettings):
         rank = self._directions(len(np.unique(classes)))
         every = [source.rows(np.arange(source.shape[0]))]
         (samples,), units = in_units(every, HERE, self.wanted, source.names)
+        units = units or (centred(samples)[1],)
         return samples, classes, rank, units
 
     def _labels(self, source: Any, written: bool = False) -> Classes:
@@ -384,8 +389,9 @@ class LDASettings(DividedSettings):
         n = len(within)
         whole = within + self.ridge * (np.trace(within) / n) * np.eye(n)
         check_within(whole, np.abs(samples).max(-2))
-        problem = GEVP(between, whole, rank).with_units(units)
+        problem = GEVP(between, whole, rank)
         problem.columns = ((),)
+        problem = problem.with_units(units, [self._file().names])
         problem.classes = counted(*np.unique(classes, return_counts=True))
         return problem
 
