@@ -19,11 +19,11 @@ SUMS: Mapping[str, set[str]] = {
     **{name: set() for name in ("pca", "scaled pca", "cca", "maxvar", "lda", "rsr")},
     **{name: set() for name in ("dependent cca", "dependent maxvar", "sums", "direct")},
     # bundled data, which every rank has
-    "ica": {ROWS, CHECK, "problems/common/pooled.py: whitening"},
+    "ica": {ROWS, CHECK, "problems/common/pooled_rows.py: whitening"},
     "bundled lda": {
         *(ROWS, CHECK, "families/generalized/problems/gevp.py: PooledGEVP.__init__"),
         "families/generalized/problems/gevp.py: GEVP.find_answer",
-        "families/generalized/problems/lda.py: class_means",
+        "families/generalized/problems/lda.py: class_sums",
         "families/generalized/problems/lda.py: agent_scatters",
     },
 }
@@ -46,10 +46,15 @@ DECISIONS = {
 """What rank 0 tells the others, beside the totals of sums."""
 FACTS = {
     # that a rank failed; hashes of arguments, start and W; hosts and their memory
-    *("api/kinds/plain.py", "api/same.py", "api/sizes.py", "problems/common/gradient_check.py"),
+    *(
+        "api/kinds/plain.py",
+        "api/rank_agreement.py",
+        "api/sizes.py",
+        "problems/common/gradient_check.py",
+    ),
     # names of columns and sites, numbers of samples and of missing cells; names of classes
-    *("data/labels.py", "data/sites.py", "problems/base.py", "problems/common/division.py"),
-    *("problems/common/pooled.py", "families/generalized/problems/lda.py"),
+    *("data/labels.py", "data/sites.py", "problems/loadable.py", "problems/common/division.py"),
+    *("problems/common/pooled_rows.py", "families/generalized/problems/lda.py"),
     "families/generalized/problems/cca.py",
     "families/generalized/problems/gevp.py",
     "families/generalized/problems/maxvar.py",

@@ -38,7 +38,7 @@ def methods(named: Any) -> dict[str, Any]:
     """Return the methods in ``named``, the algorithms argument of `compare`, by label.
 
     Raises InputError if there is none, for an unknown name or parameter, a wrong value, a
-    repeated method, or a method that cannot be compared; TypeError for what is no method.
+    repeated method, or a method that cannot be compared. TypeError for other objects than methods.
     """
     if isinstance(named, Sequence | Mapping) and not named:
         raise InputError("algorithms must name at least one method, as drfgt,drgta")
