@@ -63,6 +63,7 @@ ARGUMENTS: dict[str, tuple[Any, Any]] = {
     "check": (False, True),
     "answer": (False, True),
     "secure": (False, True),
+    "clear_sums": (False, True),
 }
 """The arguments of `solve`: rank 1 has the second value."""
 OPTIONS = ("iterations", "record_every", "stopping", "rows", "metrics", "checkpoints", "resume")

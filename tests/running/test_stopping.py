@@ -346,7 +346,7 @@ def first_stop(
             found = quantities([before, state], W, factor)
             if max(found.values()) <= rule.tolerance:
                 return state.k, found
-        before = state._replace(x=state.x.copy())
+        before = copied(state)
     raise AssertionError
 
 

@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from topologies.line.words import ranges
-from topologies.names import unread_in_file
 
 from ...algorithms import AutoMethod
 from ...display import Shown
@@ -301,6 +300,8 @@ class Run(Shown):
         W = self.arguments.W
         mixes = not self.single and Declared.of(self.algorithm).mixes
         if isinstance(W, str) and mixes:
+            from topologies.names import unread_in_file  # loads SciPy, which ranks do without
+
             for name in unread_in_file(W):
                 found.append(
                     f"{name} of the edges of {W} is not read: all edges count the same; "
