@@ -41,6 +41,8 @@ class Outline(NamedTuple):
     stored: float | None = None
     """The numbers that a row takes on average where rows stay sparse; nothing is then held beside
     them."""
+    about_columns: Mapping[str, str] = MappingProxyType({})
+    """Notes on the columns that are known in advance (`AgentProblem.about_columns`)."""
 
     def needed(self, agents: slice, points: int = 0) -> float:
         """The bytes that a process needs, at least, to make the problem of its agents, and for this
@@ -124,7 +126,9 @@ class Deferred(NamedTuple):
             wanted = [in_units(drawn(agents, d), collective, sizes.wanted) for d in sizes.views]
             found = make(drawn(agents, sizes.width), agents, collective)
             known = tuple(one for _, units in wanted for one in units)
-            return found.with_units(known or found.units)
+            found = found.with_units(known or found.units)
+            found.about_columns = dict(sizes.about_columns)
+            return found
 
         known = sizes if sizes.width else None
         return self._replace(build=made, open=None, sizes=known)

@@ -257,6 +257,7 @@ class SampleSource(ABC):
                 beside=self.beside,
                 wanted=self.wanted,
                 stored=self.stored,
+                about_columns=AS_GIVEN if self.as_given else {},
             )
 
         private = bool(self.sites)

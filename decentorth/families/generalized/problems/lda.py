@@ -27,7 +27,6 @@ from decentorth.families.features.split import (
     Among,
     SplitGEVP,
     by_features,
-    no_units,
     random_features,
     split_features,
 )
@@ -314,7 +313,7 @@ class LDASettings(DividedSettings):
             rank = self._loaded_rank()
             between, within = (random_features(k, among, agents) for k in (rank + 1, m))
             problem = SplitGEVP(between, within, rank, 1.0, among=among)
-            return problem.with_units(no_units(self, n))
+            return problem.with_units((Units.none(n),))
 
         return split_features(n_agents, build, numbers, made)
 
