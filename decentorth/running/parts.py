@@ -26,6 +26,11 @@ Method = Algorithm[Any, Any]
 """A method for problems of any kind, whatever its state."""
 
 
+def _shape(x: Any) -> tuple[int, ...]:
+    """The shape of an array here or on a device, or of a tuple that was taken for one."""
+    return tuple(x.shape) if hasattr(x, "shape") else np.shape(x)
+
+
 @dataclass(frozen=True)
 class Parts:
     """The parts of a run that stay as they are."""
@@ -75,11 +80,11 @@ class Parts:
             SETUP.info("the first state: automatic steps")
             state = self.stepper.init(problem, network, streams, self.x0)
         yield state
-        shape = np.shape(state.x)
+        shape = _shape(state.x)
         state = self.stepper.step(problem, network, streams, state)
-        if np.shape(state.x) != shape:
+        if _shape(state.x) != shape:
             raise ValueError(
-                f"step returned x of shape {np.shape(state.x)}, and {shape} is needed; "
+                f"step returned x of shape {_shape(state.x)}, and {shape} is needed; "
                 "network.mix returns a tuple: (x,) = network.mix(x)"
             )
         while True:
