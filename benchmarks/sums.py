@@ -140,7 +140,7 @@ def naive_sums(problem: Any, method: str, iterations: int) -> int:
 
 
 def arriving(problem: Any, W: Any, method: str, tolerance: float, most: int) -> Any:
-    """The result of a run to the tolerance, in at most so many iterations."""
+    """The result of a run to the tolerance, in at most ``most`` iterations."""
     columns = np.sqrt(problem.shape[1]) if hasattr(problem, "shape") else 1.0
     rule = GradientNorm(tolerance, relative=True) & Consensus(tolerance * columns)
     with warnings.catch_warnings():

@@ -7,6 +7,7 @@ others, for a convolution (out, rest); a wide matrix has orthonormal rows. The f
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -61,7 +62,7 @@ class Weight:
         return self.set.feasibility(self.tall(self.parameter)).tensor[0]
 
 
-class Optimizer(torch.optim.Optimizer):
+class Optimizer(torch.optim.Optimizer, ABC):
     """The base of the optimizers; a step is ``_move``."""
 
     _step_supports_amp_scaling = True  # an agent with an overflow must still send
@@ -153,11 +154,12 @@ class Optimizer(torch.optim.Optimizer):
         self._move()
         return loss
 
+    @abstractmethod
     def _move(self) -> None:
-        raise NotImplementedError
+        """Change the parameters by their gradients."""
 
     def _gradients(self) -> Iterator[tuple[Group, Parameter, Tensor | None]]:
-        """Each parameter with its gradient, None where there is none or it overflowed."""
+        """Each parameter with its gradient, None without a gradient or after an overflow."""
         # GradScaler sets both for the time of a step
         scale, overflow = (getattr(self, name, None) for name in ("grad_scale", "found_inf"))
         lost = overflow is not None and bool(overflow)

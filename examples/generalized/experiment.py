@@ -97,7 +97,7 @@ def states_of(task: Task) -> Iterator[Any]:
 
 
 def marks(last: int, number: int) -> list[int]:
-    """Iterations from 0 to the last, about so many and log-spaced."""
+    """About ``number`` log-spaced iterations from 0 to the last."""
     between = np.arange(1, last + 1)
     points = number - 2
     if last > points:

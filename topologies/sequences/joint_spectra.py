@@ -42,8 +42,8 @@ class JointSpectrum(NamedTuple):
 def joint_spectrum(sequence: WeightSequence) -> JointSpectrum:
     """The `JointSpectrum` of a sequence, from its first matrices.
 
-    A window has as many rounds as leave at most half of every disagreement: a period, or a round
-    where there is none, times a power of two.
+    A window is a period, or one round of a sequence without a period, times the power of two that
+    leaves at most half of every disagreement.
 
     Raises ValueError if there are more than 1,500 agents, or a window of 65,536 rounds leaves more
     than half, as where the graphs together do not connect the agents.

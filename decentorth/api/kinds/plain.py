@@ -155,7 +155,7 @@ class Run(Shown):
         self._check_method()
 
     def _choose(self, own: Any) -> None:
-        """Take the first method of the table that this run admits; a TypeError if there is none."""
+        """Take the first method of the table that this run admits; a TypeError without one."""
         for row, method in automatic.candidates(own, self.network, self.single):
             self.arguments = replace(self.arguments, algorithm=method)
             self.algorithm = method

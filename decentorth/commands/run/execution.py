@@ -39,7 +39,8 @@ from ..line import wiring
 from ..line.config import Configuration
 from ..line.run_settings import RunSettings
 from ..line.shell import INTERRUPTED, REFUSALS, Errors, by_root, one_line, together
-from .output import RunOutput, SafeRecorder, check_recorder, opening
+from .opening_lines import opening
+from .output import RunOutput, SafeRecorder, check_recorder
 from .summary import summarize
 
 Recorders = Sequence[SafeRecorder]

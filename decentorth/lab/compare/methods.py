@@ -37,7 +37,7 @@ def with_step(algorithm: Any, step: float) -> Any:
 def methods(named: Any) -> dict[str, Any]:
     """Return the methods in ``named``, the algorithms argument of `compare`, by label.
 
-    Raises InputError if there is none, for an unknown name or parameter, a wrong value, a
+    Raises InputError for an empty ``named``, for an unknown name or parameter, a wrong value, a
     repeated method, or a method that cannot be compared. TypeError for other objects than methods.
     """
     if isinstance(named, Sequence | Mapping) and not named:
