@@ -169,7 +169,8 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     where = f"each on {communicator.size} ranks"
     if communicator.size == 1:
         where = f"in up to {workers} processes"
-    say(f"methods: {len(plan.grids)}; runs: {plan.total}, {where}", prints)
+    most = "at most " * asked.tune
+    say(f"methods: {len(plan.grids)}; runs: {most}{plan.total}, {where}", prints)
     with trial_progress(plan.total, 0, not prints) as advance:
         try:
             comparison = plan.run(workers=workers, store=store, advance=advance)

@@ -28,7 +28,7 @@ from .comparison_rules import Rules
 from .methods import methods
 from .model import NetworkModel
 from .trials import Job, Store, Trace, make
-from .tuning import Candidate, Entry, best, candidates, own_step
+from .tuning import Candidate, Entry, best, beyond, candidates, most_steps, own_step
 from .workers import results
 
 _NEEDS = {
@@ -41,6 +41,7 @@ _NEEDS = {
 RUNS = "runs"
 """The folder of runs in that of a comparison."""
 Advance = Callable[[str], None]
+Made = Callable[[Sequence[Job]], Iterator[Trace]]
 _silent: Advance = lambda words: None  # noqa: E731
 Networks = str | Sequence[str] | Mapping[str, NetworkModel]
 
@@ -129,9 +130,10 @@ class ComparisonPlan:
 
     @property
     def total(self) -> int:
-        """The number of runs to make; a tuned method makes the trials with its own step too."""
-        tried = sum(len(grid) * len(self._tuning(grid)) for grid in self.grids.values())
+        """The most runs to make: a tuned method makes the trials with its own step too, and tries
+        at most as many steps beyond its grid as in it."""
         tuned = sum(len(grid) > 1 for grid in self.grids.values())
+        tried = tuned * most_steps(self.rules) * len(self.rules.tuning_seeds)
         return tried + self.rules.trials * (len(self.grids) + tuned)
 
     def run(
@@ -143,17 +145,11 @@ class ComparisonPlan:
         jobs = []
         steps = []
         entries = [*self._earlier]
-        for label, grid in self.grids.items():
-            jobs += [self._job(label, one, seed) for one in grid for seed in self._tuning(grid)]
-        traces = made(jobs)
-        jobs = []
-        for label, grid in self.grids.items():
-            seeds = len(self._tuning(grid))
-            tried = tuple(replace(one, traces=tuple(islice(traces, seeds))) for one in grid)
+        for label, tried in self._tuned(made, advance).items():
             chosen = best(tried, self.rules)
             own = own_step(tried)
             both = list({one.factor: one for one in (chosen, own)}.values())
-            steps.append((label, tried, both))
+            steps.append((label, tuple(tried), both))
             jobs += [self._job(label, one, seed) for one in both for seed in self.rules.seeds]
             for _ in range(self.rules.trials * (min(len(tried), 2) - len(both))):
                 advance(label)  # the trials with the best step are those with its own one
@@ -163,9 +159,24 @@ class ComparisonPlan:
             entries.append(Entry(label, both[0].started(runs[0]), tried, both[0], *runs))
         return Comparison(self.rules, tuple(entries), self.networks, self.agents)
 
-    def _tuning(self, grid: Sequence[Candidate]) -> range:
-        """The seeds on which a grid is tried; none for a grid of one step."""
-        return self.rules.tuning_seeds if len(grid) > 1 else range(0)
+    def _tuned(self, made: Made, advance: Advance) -> dict[str, Sequence[Candidate]]:
+        """The steps that each method tries, with their runs: its grid, and steps beyond it while
+        the best one is an edge. A method without a step has none to try."""
+        seeds = self.rules.tuning_seeds
+        fresh = {label: grid for label, grid in self.grids.items() if len(grid) > 1}
+        tried: dict[str, list[Candidate]] = {label: [] for label in fresh}
+        while fresh:
+            steps = [(label, one) for label, grid in fresh.items() for one in grid]
+            traces = made([self._job(label, one, seed) for label, one in steps for seed in seeds])
+            for label, one in steps:
+                runs = tuple(islice(traces, len(seeds)))
+                tried[label].append(replace(one, traces=runs))
+            further = {label: beyond(tried[label], self.rules) for label in fresh}
+            fresh = {label: grid for label, grid in further.items() if grid}
+        for label, found in tried.items():
+            for _ in range((most_steps(self.rules) - len(found)) * len(seeds)):
+                advance(label)  # steps that need not be tried
+        return {**self.grids, **tried}
 
     def _made(
         self, workers: int, store: Store | None, advance: Advance, jobs: Sequence[Job]

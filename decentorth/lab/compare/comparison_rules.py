@@ -69,7 +69,8 @@ class Rules(Settings):
         Try steps for each method, on seeds that no trial uses, and compare the methods at their
         best steps.
     grid : int
-        Number of steps to try: the method's own and its multiples by powers of two.
+        Number of steps to try: the method's own and its multiples by powers of two. While the best
+        one is the smallest or the largest, another is tried beyond it, at most as many again.
     tune_seeds : int
         Number of seeds on which steps are tried, after the seeds of the trials.
     resolution : float

@@ -42,7 +42,8 @@ def notes(comparison: CountedRuns) -> Iterator[str]:
     yield f"A tolerance t is reached when {goal(rules)}, {limit}; counts are {counts}."
     if rules.tune:
         yield (
-            f"Tuning tries {rules.grid} steps of each method, factors of two about its own, with "
+            f"Tuning tries {rules.grid} steps of each method, factors of two about its own, and "
+            f"goes on while the best is the smallest or the largest, with "
             f"{_seeds(rules.tuning_seeds)}."
         )
     missed = [f"{one:g}" for one in rules.tolerances if one not in comparison.shown]
@@ -53,7 +54,7 @@ def notes(comparison: CountedRuns) -> Iterator[str]:
         if rules.tune and len(entry.tried) == 1:
             yield f"{entry.label} takes no step_size to tune."
         elif edge := at_edge(entry.tried, entry.chosen):
-            yield f"The best step of {entry.label} is the {edge} of its grid."
+            yield f"The best step of {entry.label} is the {edge} of {len(entry.tried)} tried."
         yield from _worse(entry, rules)
     for name, model in comparison.networks.items():
         parts = str(model)

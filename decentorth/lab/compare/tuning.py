@@ -1,6 +1,6 @@
-"""Tuning: each method's own best step, from the same budget of steps, seeds and iterations.
+"""Tuning: each method's own best step, from the same grid of steps, seeds and iterations.
 
-The best step fails on the fewest tuning seeds to reach the smallest tolerance. Of such steps the
+A grid whose best step is an edge goes on until the best one is inside. The best step fails on the fewest tuning seeds to reach the smallest tolerance. Of such steps the
 best takes the fewest iterations to it, in the median over the seeds. Steps that tie, as all do that
 never reach it, are compared at the next larger tolerance, and in the end by the median of the last
 value of the metric.
@@ -171,6 +171,24 @@ def best(tried: Sequence[Candidate], rules: Rules) -> Candidate:
     if len(tried) == 1:
         return tried[0]
     return min(tried, key=lambda one: (*merit(one.traces, rules), one.factor))
+
+
+def most_steps(rules: Rules) -> int:
+    """The most steps that a method tries: those of the grid, and as many beyond it."""
+    return 2 * rules.grid
+
+
+def beyond(tried: Sequence[Candidate], rules: Rules) -> tuple[Candidate, ...]:
+    """The next step to try: half or twice the best one where that is an edge, otherwise none."""
+    edge = at_edge(tried, best(tried, rules))
+    if not edge or len(tried) >= most_steps(rules):
+        return ()
+    factors = [one.factor for one in tried]
+    factor = max(factors) * 2.0 if edge == "largest" else min(factors) / 2.0
+    known = next(one for one in tried if one.factor != 1.0)  # the own step may be automatic
+    step = Declared.of(known.algorithm).first_step * (factor / known.factor)
+    method = with_step(known.algorithm, step)
+    return (Candidate(factor, method, step_words(method, method)),)
 
 
 def at_edge(tried: Sequence[Candidate], chosen: Candidate) -> str:

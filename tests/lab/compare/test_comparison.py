@@ -30,7 +30,7 @@ from decentorth.compare import (
 from decentorth.lab.compare.command import main
 from decentorth.lab.compare.notes import ending
 from decentorth.lab.compare.trials import Store, Trace, fingerprint
-from decentorth.lab.compare.tuning import Candidate, at_edge, best, candidates, merit
+from decentorth.lab.compare.tuning import Candidate, at_edge, best, beyond, candidates, merit
 from decentorth.lab.compare.workers import processes
 from decentorth.lab.study.command import main as study
 from decentorth.network.transport.communicator import SerialCommunicator
@@ -504,6 +504,30 @@ def test_a_best_step_at_the_edge_is_told() -> None:
     grid = tried(*[trace(float(end), {}) for end in (1, 2, 3)])
     assert [at_edge(grid, one) for one in grid] == ["smallest", "", "largest"]
     assert at_edge(grid[:1], grid[0]) == ""
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"), [((1, 2, 3), [0.5]), ((2, 1, 3), []), ((3, 2, 1), [8.0])]
+)
+def test_the_grid_goes_on_where_its_best_step_is_an_edge(
+    ends: tuple[float, ...], expected: list[float]
+) -> None:
+    grid = tried(*[trace(float(end), {}) for end in ends])
+    grid[0] = replace(grid[0], algorithm=DRFGT())  # its step is automatic
+    further = beyond(grid, Rules(tune=True, grid=3))
+    assert [one.factor for one in further] == expected
+    assert [one.algorithm.step_size for one in further] == expected
+    assert beyond([*grid, grid[1]], Rules(tune=True, grid=2)) == ()  # four were tried
+
+
+@pytest.mark.parametrize("factor", [2.0**-7, 1.0, 2.0**9])
+def test_the_best_step_is_inside_of_those_tried(factor: float) -> None:
+    """All come to one step, of three digits, also from one 1000 times too small or 64 times too
+    large."""
+    rules = Rules(tune=True, grid=8, tune_seeds=1, trials=1, iterations=400, tolerances=(1e-4,))
+    (found,) = small(algorithms=f"drfgt:step_size={0.0078125 * factor}", rules=rules).entries
+    assert at_edge(found.tried, found.chosen) == ""
+    assert found.chosen.algorithm.step_size == pytest.approx(2.0**-4, rel=5e-3)
 
 
 def test_the_step_in_words() -> None:
