@@ -8,8 +8,9 @@ At a feasible x, for a point y and a step t, the tangent proximal point is
 Its multiplier is the symmetric S of order r with w = prox_{t h}(y + x S) that minimises the convex
 function <z, w> - ||w||^2/2 - t h(w) - tr S, z = y + x S, whose gradient is e(S) = sym(x^T w) - I.
 Semismooth Newton steps solve e(S) = 0, as in ManPG (Chen, Ma, So, Zhang, "Proximal gradient method
-for nonsmooth optimization over the Stiefel manifold", SIAM J. Optim. 2020), halved until ||e|| or
-that function falls. From the multiplier of the iteration before, a step or two are enough.
+for nonsmooth optimization over the Stiefel manifold", SIAM J. Optim. 2020), regularized more until
+||e|| or that function falls (Levenberg, Marquardt): where few entries are left, e' is nearly
+singular. From the multiplier of the iteration before, a step or two are enough.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ _ROUNDING = 1e-14
 """The share of sqrt(r) below which ||e|| is at the level of rounding."""
 _LEAST = 1e-10
 """The least regularization: e' is 0 on skew matrices, and where all entries are zero."""
-_HALVINGS = 30
-"""The halvings of a Newton step after which rounding errors decide."""
+_FACTOR = 4.0
+"""The factor of the regularization from one try to the next, up to 1, the norm of e'; beyond it
+rounding errors decide."""
 
 
 class _Dual(NamedTuple):
@@ -74,23 +76,27 @@ def stationarity(h: Regularizer, x: Array, gradient: Array) -> float:
 def _of_one(h: Regularizer, x: Array, y: Array, step: float, s: Array) -> Two:
     r = x.shape[1]
     here = _excess(h, x, y, step, s)
+    raised = 0.0
     for _ in range(_MOST):
         size = float(np.linalg.norm(here.e))
         if not size > _ROUNDING * math.sqrt(r):
             break
-        move = _newton(x, h.slopes(here.z, step), here.e)
-        share = 1.0
-        falls = float((here.e * move).sum())
+        slope = _slope(x, h.slopes(here.z, step))
         floor = 1e-15 * abs(here.dual)
-        for _ in range(_HALVINGS):
-            new = _excess(h, x, y, step, s + share * move)
-            lower = new.dual <= here.dual + 1e-4 * share * falls and -share * falls > floor
-            if lower or float(np.linalg.norm(new.e)) < (1.0 - 1e-4 * share) * size:
+        least = min(max(1e-3 * size, _LEAST), 1e-3)
+        regularization = max(least, raised / _FACTOR)
+        while regularization <= 1.0:
+            move = _newton(slope, regularization, here.e)
+            new = _excess(h, x, y, step, s + move)
+            falls = float((here.e * move).sum())
+            lower = new.dual <= here.dual + 1e-4 * falls and -falls > floor
+            if lower or float(np.linalg.norm(new.e)) < (1.0 - 1e-4) * size:
                 break
-            share *= 0.5
+            regularization *= _FACTOR
         else:
             break
-        s = s + share * move
+        raised = regularization if regularization > least else 0.0
+        s = s + move
         here = new
     return here.w, s
 
@@ -103,14 +109,18 @@ def _excess(h: Regularizer, x: Array, y: Array, step: float, s: Array) -> _Dual:
     return _Dual(z, w, 0.5 * (product + product.T) - np.eye(x.shape[1]), dual)
 
 
-def _newton(x: Array, slopes: Array, e: Array) -> Array:
-    """The symmetric S with e'(S) = -e, regularized: e'(S) = sym(x^T V), row i of V being J_i S x_i,
+def _slope(x: Array, slopes: Array) -> Array:
+    """The derivative of e as a matrix of order r^2: e'(S) = sym(x^T V), row i of V being J_i S x_i,
     ``slopes`` J."""
     d, r = x.shape
     rows = slopes[:, :, :, None] * x[:, None, None, :]  # J_i[b, c] x_ie
     k: Array = (x.T @ rows.reshape(d, -1)).reshape(r, r, r, r)
     k = k + k.transpose(1, 0, 2, 3)
-    k = 0.25 * (k + k.transpose(0, 1, 3, 2)).reshape(r * r, r * r)
-    k[np.diag_indices(r * r)] += min(max(1e-3 * float(np.linalg.norm(e)), _LEAST), 1e-3)
-    found = np.linalg.solve(k, -e.reshape(-1)).reshape(r, r)
+    return 0.25 * (k + k.transpose(0, 1, 3, 2)).reshape(r * r, r * r)
+
+
+def _newton(slope: Array, regularization: float, e: Array) -> Array:
+    """The symmetric S with e'(S) + ``regularization`` S = -e."""
+    r = len(e)
+    found = np.linalg.solve(slope + regularization * np.eye(r * r), -e.reshape(-1)).reshape(r, r)
     return 0.5 * (found + found.T)

@@ -353,6 +353,23 @@ def test_tangent_proximal_points_are_the_least_along_tangents(term: Any, step: f
         )
 
 
+def test_tangent_proximal_points_of_sparse_points_are_on_the_tangents() -> None:
+    """Where few entries are left, the multiplier's equations are nearly singular; it starts from
+    that of the iteration before."""
+    problem = prepared(
+        built(do.problems.SparsePCASettings(data="digits", center=True, rank=5).problem(10, 11))
+    )
+    W, step = tp.metropolis_weights(tp.ring(10)), 0.14
+    state = do.solve(problem, do.DRProxGT(step_size=step), W, seed=11, iterations=100, rows=2).state
+    y, steps = state.x - step * state.tracker, np.full(10, step)
+    w, _ = tangent_proximal.tangent_proximal(
+        problem.regularizer, state.x, y, steps, state.multiplier
+    )
+    for own, near in zip(state.x, w, strict=True):
+        excess = naive.sym(own.T @ near) - np.eye(5)
+        assert naive.norm(excess) < 1e-8
+
+
 @pytest.mark.parametrize("kind", ["drproxgt", "prextra", "loopless"])
 @pytest.mark.parametrize("term", PROX)
 def test_proximal_methods_are_their_formulas(term: Any, kind: str) -> None:
