@@ -268,13 +268,16 @@ def settings_of(
     """
     chosen = {}
     if options is not None and not data.startswith("randn"):
-        chosen = {
-            name: vars(options)[name]
-            for name in ("draw_rows", "draw_columns", "divide_by")
-        }
+        chosen = drawn(options)
     return HEVPSettings(
         form=form, data=data, positive=positive, ridge=ridge, **chosen
     )
+
+
+def drawn(options: Any) -> dict[str, Any]:
+    """The settings of `add_drawing`."""
+    names = ("draw_rows", "draw_columns", "divide_by")
+    return {name: vars(options)[name] for name in names}
 
 
 def add_start(parser: argparse.ArgumentParser) -> None:
@@ -288,14 +291,8 @@ def add_start(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_data(parser: argparse.ArgumentParser) -> None:
+def add_drawing(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the samples of a file to a command line."""
-    parser.add_argument(
-        "--ridge",
-        type=float,
-        default=0.0,
-        help="added to the diagonal of D^T D",
-    )
     parser.add_argument(
         "--draw-rows",
         type=int,
@@ -338,7 +335,13 @@ def arguments(
     parser.add_argument(
         "--positive", type=int, help="signs +1 of J, by default half"
     )
-    add_data(parser)
+    parser.add_argument(
+        "--ridge",
+        type=float,
+        default=0.0,
+        help="added to the diagonal of D^T D",
+    )
+    add_drawing(parser)
     parser.add_argument(
         "--warm",
         type=int,

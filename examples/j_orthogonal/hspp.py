@@ -2,8 +2,8 @@
 Paper 001: the structural probe
 ===============================
 
-The hyperbolic structural probe on generated data: table 5 and figures 2, 7 and
-8 of paper 001, from the same start. ::
+The hyperbolic structural probe: table 5 and figures 2, 7 and 8 of paper 001,
+from the same start. ::
 
     # 100 points, n = 20, a second for each method: a minute in all
     python examples/j_orthogonal/hspp.py hspp.png
@@ -15,6 +15,9 @@ The hyperbolic structural probe on generated data: table 5 and figures 2, 7 and
     python examples/j_orthogonal/hspp.py table5.png --table5
     # T_ij the squared Euclidean distances, from a random start
     python examples/j_orthogonal/hspp.py --kinds squared --start random
+    # a row of table 5: distances and squared distances of a file's rows
+    python examples/j_orthogonal/hspp.py w1a.png --data w1a \\
+        --draw-columns 100 --positive 50 --seconds 30
 
 First the form that paper 001 prints: its objective does not change, whatever
 the J-orthogonal x. Then three kinds of distances: those of a tree, Euclidean
@@ -42,7 +45,16 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from experiment import Then, add_start, followed, loaded, mapped, states_of
+from experiment import (
+    Then,
+    add_drawing,
+    add_start,
+    drawn,
+    followed,
+    loaded,
+    mapped,
+    states_of,
+)
 
 import decentorth as do
 from decentorth.figures import (
@@ -79,6 +91,7 @@ KINDS = {
     "squared": {"data": "gaussian", "distances": "squared"},
 }
 THREE = ("tree", "gaussian", "planted")
+OF_A_FILE = {"distances": {}, "squared distances": {"distances": "squared"}}
 SHARES = (0.95, 0.85, 0.75, 0.01)
 """Of the objective at the start, to which time is counted."""
 TIMES = (0.1, 0.3, 1.0)
@@ -236,6 +249,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--kinds", nargs="+", choices=list(KINDS), default=list(THREE)
     )
+    parser.add_argument(
+        "--data", help="a file with a point a row, in place of the kinds"
+    )
+    add_drawing(parser)
     return parser.parse_args()
 
 
@@ -256,21 +273,26 @@ def main() -> None:
         given.points = 1000
         given.dimension = 50
         given.seconds = 30.0
-    problem = loaded(settings_of(given).problem(1, 0), do.JJOBCD())
-    print(
-        f"printed form: changes by {printed_form(problem, 5):.0e} of itself at "
-        f"five random x"
-    )
     if given.table5:
         given.kinds = ["gaussian"]
         given.positive = [50, 75, 85]
         for name, value in PUBLISHED.items():
             setattr(given, name, value)
+    kinds = {kind: KINDS[kind] for kind in given.kinds}
+    if given.data:
+        own = {"data": given.data, **drawn(given)}
+        kinds = {kind: {**own, **more} for kind, more in OF_A_FILE.items()}
     every = {}
-    for kind in given.kinds:
+    for kind, more in kinds.items():
         for positive in given.positive:
             words = kind if positive is None else f"{kind}, p = {positive}"
-            every[words] = settings_of(given, **KINDS[kind], positive=positive)
+            every[words] = settings_of(given, **more, positive=positive)
+    problem = loaded(next(iter(every.values())).problem(1, 0), do.JJOBCD())
+    if not given.data:
+        print(
+            f"printed form: changes by {printed_form(problem, 5):.0e} of "
+            f"itself at five random x"
+        )
     number = len(every)
     width = max(3.5, min(7.16, 2.4 * number))
     figure, axes = panels(2, number, (width, 5.4))
@@ -286,12 +308,13 @@ def main() -> None:
     columns = zip(*axes, strict=True)
     for (words, settings), own in zip(every.items(), columns, strict=True):
         table(words, settings, given, own, found)
+    m, n = problem.rows.shape
     legend_below(figure, axes[0], 3 if number > 1 else 2)
     publish(
         figure,
         given.figure,
         f"""The hyperbolic structural probe with q_i = phi(x^T d_i): m =
-        {given.points}, n = {given.dimension}, smoothing {given.smoothing:g},
+        {m}, n = {n}, smoothing {given.smoothing:g},
         {given.seconds:g} processor seconds for each method, {given.start}
         start, seed {given.seed}, one data set of a kind, no band. Made by
         examples/j_orthogonal/hspp.py.""",

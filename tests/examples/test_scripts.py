@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import decentorth as do
 from decentorth.sets import JOrthogonal
 from tests.support.examples import drawn, run
 from tests.support.mpi import HUNG, ROOT
@@ -419,6 +420,29 @@ def test_the_structural_probe_changes_only_in_its_form_that_is_not_constant(tmp_
     assert shares["J-JOBCD"][-1] < 0.7
     assert shares["GS-JOBCD"][-1] < 0.9
     assert min(shares[name][-1] for name in ("ADMM, published", "UMCM, published")) > 0.95
+
+
+@pytest.mark.slow
+def test_the_structural_probe_of_a_file_has_both_kinds_of_distances(tmp_path: Path) -> None:
+    """From the objectives that the same rows, columns and signs have on the command line."""
+    path = tmp_path / "points.npy"
+    np.save(path, np.random.default_rng(3).standard_normal((60, 8)))
+    words = ["--data", str(path), *"--draw-rows 40 --draw-columns 6 --positive 3".split()]
+    said = drawn("examples/j_orthogonal/hspp.py", tmp_path, *words, *at_most(5))
+    assert "printed form" not in said
+    starts = re.findall(r"^([\w ]+), p = 3: (\S+) at the start$", said, re.M)
+    assert [kind for kind, _ in starts] == ["distances", "squared distances"]
+    for (_, start), distances in zip(starts, ("euclidean", "squared"), strict=True):
+        settings = do.problems.HSPPSettings(
+            data=str(path),
+            distances=distances,
+            draw_rows=40,
+            draw_columns=6,
+            positive=3,
+            smoothing=0.5,
+        )
+        result = do.solve(settings.problem(1, 0), do.CSDM(), iterations=0)
+        assert float(start) == pytest.approx(result.history["objective"][0], rel=5e-4)
 
 
 @pytest.mark.slow
