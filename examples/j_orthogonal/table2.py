@@ -17,7 +17,7 @@ and the processor time to fixed objective values. ::
     python examples/j_orthogonal/table2.py --data randn10 randn100 \\
         --shares 0.5 0.7 0.9 --seconds 1
     python examples/j_orthogonal/table2.py --data w1a --draw-rows 2470 \\
-        --draw-columns 290 --positive 145 --seconds 90
+        --draw-columns 290 --shares 0.5 0.7 0.9 --seconds 90
     python examples/j_orthogonal/table2.py --data my.svmlight \\
         --positive 100 --ridge 0.01 --form well-posed
 
@@ -45,11 +45,14 @@ from experiment import (
     Task,
     arguments,
     follow,
+    loaded,
     mapped,
     methods,
     settings_of,
     start_value,
 )
+
+import decentorth as do
 
 FACTORS = (2.0, 10.0, 1000.0)
 """Objectives to which seconds are counted, as multiples of the start's."""
@@ -77,6 +80,12 @@ class Table(NamedTuple):
     starts: list[float]
     targets: list[list[float]]
     tasks: list[Task]
+
+
+def columns(data: str, options: Any) -> int:
+    """The number of columns of a data set."""
+    settings = settings_of(data, options.form, None, options.ridge, options)
+    return len(loaded(settings.problem(1, 0), do.CSDM()).constraint.signs)
 
 
 def planned(data: str, positive: int | None, options: Any) -> Table:
@@ -188,7 +197,7 @@ def main() -> None:
         "--shares",
         type=float,
         nargs="+",
-        help="the signs +1 as shares of n, of randn; several in turn",
+        help="the signs +1 as shares of the columns; several in turn",
     )
     options = parser.parse_args()
     tables = []
@@ -196,7 +205,7 @@ def main() -> None:
         for share in options.shares or [None]:
             positive = options.positive
             if share is not None:
-                positive = round(share * int(data.removeprefix("randn")))
+                positive = round(share * columns(data, options))
             tables.append(planned(data, positive, options))
     found = mapped(
         follow, [task for table in tables for task in table.tasks], options.jobs
