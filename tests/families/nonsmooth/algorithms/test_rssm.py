@@ -168,6 +168,26 @@ def test_long_steps_without_a_second_projection_would_drift() -> None:
     assert naive.infeasibility(plain) > 1e-2
 
 
+def test_published_steps_without_a_second_projection_lose_the_manifold() -> None:
+    """Dictionaries of paper 002, Section 5.2, l = 5: the printed formulas, for ten iterations."""
+    method = RSSM(
+        blocks=5,
+        step_size="annealed:initial=0.001,pairs=10,power=4.0,ratio=0.995",
+        block_partition="fixed",
+    )
+    run: Any = set_up(ODLSettings().problem(1, 0), method)
+    x, columns = run.x0[0], moves(method, 0, 10, run.problem.shape[1])
+    states = [
+        (state.step_size[0], state.x[0].copy())
+        for _, state in zip(columns, run.states(), strict=False)
+    ]
+    plain = nonsmooth.rssm(
+        lambda y: run.problem.gradient(y[None])[0], x, [step for step, _ in states], columns
+    )
+    assert naive.infeasibility(plain) > 1.0
+    assert max(naive.infeasibility(point_) for _, point_ in states) < 1e-12
+
+
 def test_reorthogonalisation_reports_the_drift_it_found() -> None:
     problem = PROBLEMS["rsr"][0]()
     x0 = point(problem)
