@@ -42,9 +42,8 @@ def notes(comparison: CountedRuns) -> Iterator[str]:
     yield f"A tolerance t is reached when {goal(rules)}, {limit}; counts are {counts}."
     if rules.tune:
         yield (
-            f"Tuning tries {rules.grid} steps of each method, factors of two about its own, and "
-            f"goes on while the best is the smallest or the largest, with "
-            f"{_seeds(rules.tuning_seeds)}."
+            f"Tuning tries {rules.grid} steps of each method, factors of two about its own, with "
+            f"{_seeds(rules.tuning_seeds)}. It continues while the best is the smallest or the largest."
         )
     missed = [f"{one:g}" for one in rules.tolerances if one not in comparison.shown]
     if missed:

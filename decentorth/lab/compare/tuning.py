@@ -1,6 +1,6 @@
 """Tuning: each method's own best step, from the same grid of steps, seeds and iterations.
 
-A grid whose best step is an edge goes on until the best one is inside. The best step fails on the
+A grid whose best step is an edge is continued until the best one is inside. The best step fails on the
 fewest tuning seeds to reach the smallest tolerance. Of such steps the best takes the fewest
 iterations to it, in the median over the seeds. Steps that tie, as all do that never reach it, are
 compared at the next larger tolerance, and in the end by the median of the last value of the metric.
