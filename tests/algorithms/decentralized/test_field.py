@@ -152,6 +152,29 @@ def test_methods_are_their_formulas(method: str, name: str, graph: str) -> None:
         assert relative(state.correction, expected.tracker[-1]) < 1e-11
 
 
+def test_momentum_is_as_fast_as_its_sum_of_steps() -> None:
+    """At equal small steps: 1/(1 - 0.8) times."""
+    problem = unlike()
+    iterations = [
+        do.solve(problem, method, RING, iterations=10_000, stopping=THERE).iterations
+        for method in (do.DPRGT(step_size=0.02), do.RMTracking(step_size=0.02, momentum=0.8))
+    ]
+    assert iterations[0] / iterations[1] == pytest.approx(5.0, rel=0.1)
+
+
+@pytest.mark.slow
+def test_conjugate_directions_of_own_gradients_need_steps_that_vanish() -> None:
+    problem = unlike()
+    ends = [
+        do.solve(problem, do.DRCGD(step_size=step), RING, iterations=20_000, rows=2)
+        for step in (0.01, "diminishing:initial=0.17,power=0.75")
+    ]
+    norms = [gradient(problem, result.x) for result in ends]
+    apart = [result.row.values["consensus_rms"] for result in ends]
+    assert norms[1] < 1e-4 < norms[0]
+    assert apart[1] < 1e-4 < apart[0]
+
+
 def test_momenta_of_trackers_and_trackers_of_momenta_lead_to_the_same_points() -> None:
     """Both filters are linear; the projection to the tangent space comes behind them."""
     case, W, x0 = (
