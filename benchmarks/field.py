@@ -6,7 +6,7 @@ Every method of gossip in the package, and three by exact sums along a tree, on 
 three graphs, tuned on equal budgets.
 ::
 
-    python benchmarks/field.py out                              # ten seeds: about 6 hours of one core
+    python benchmarks/field.py out                              # ten seeds: about 3.5 hours of one core
     python benchmarks/field.py out --fast                       # two seeds, short runs
     python benchmarks/field.py out --fast --problems pca,ica    # some of the problems
 

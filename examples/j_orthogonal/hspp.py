@@ -205,6 +205,14 @@ def table(
             panel.set_yscale("linear")
 
 
+def add_file(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of a file of points to a command line."""
+    parser.add_argument(
+        "--data", help="a file with a point a row, in place of the kinds"
+    )
+    add_drawing(parser)
+
+
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -249,10 +257,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--kinds", nargs="+", choices=list(KINDS), default=list(THREE)
     )
-    parser.add_argument(
-        "--data", help="a file with a point a row, in place of the kinds"
-    )
-    add_drawing(parser)
+    add_file(parser)
     return parser.parse_args()
 
 
@@ -266,9 +271,8 @@ def settings_of(given: argparse.Namespace, **more: Any) -> HSPPSettings:
     )
 
 
-@style()
-def main() -> None:
-    given = arguments()
+def published_sizes(given: argparse.Namespace) -> None:
+    """Set the sizes and times that --full and --table5 stand for."""
     if given.full:
         given.points = 1000
         given.dimension = 50
@@ -278,6 +282,10 @@ def main() -> None:
         given.positive = [50, 75, 85]
         for name, value in PUBLISHED.items():
             setattr(given, name, value)
+
+
+def data_sets(given: argparse.Namespace) -> dict[str, HSPPSettings]:
+    """The settings of each kind of distances and number of signs, by name."""
     kinds = {kind: KINDS[kind] for kind in given.kinds}
     if given.data:
         own = {"data": given.data, **drawn(given)}
@@ -287,6 +295,14 @@ def main() -> None:
         for positive in given.positive:
             words = kind if positive is None else f"{kind}, p = {positive}"
             every[words] = settings_of(given, **more, positive=positive)
+    return every
+
+
+@style()
+def main() -> None:
+    given = arguments()
+    published_sizes(given)
+    every = data_sets(given)
     problem = loaded(next(iter(every.values())).problem(1, 0), do.JJOBCD())
     if not given.data:
         print(
