@@ -199,7 +199,7 @@ def table(
     logarithmic(by_gradients, "gradients", "objective")
     logarithmic(by_seconds, "processor seconds", "objective")
     for panel in columns:
-        panel.set_title(kind)
+        panel.set_title(kind.replace(", ", "\n"))
         low, high = panel.get_ylim()
         if high < 10.0 * low:
             panel.set_yscale("linear")
