@@ -154,7 +154,7 @@ def table(comparison: Comparison) -> str:
     notes = [
         note
         for note in comparison.notes()
-        if "did not reach" in note or "own step" in note or "minimisers" in note
+        if any(word in note for word in ("did not reach", "own step", "minimisers", " tried."))
     ]
     return "\n".join([*lines, *(f"- {note}" for note in notes)])
 
