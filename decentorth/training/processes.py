@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 import torch.distributed as dist
@@ -63,14 +63,11 @@ class Processes:
             case Request.MEAN:
                 return self._mean(x)
             case Request.FIRST:
-                copy = x.to(self._place, copy=True)
-                dist.broadcast(copy, self._global(0), group=self._group)
-                return copy.to(x.device)
+                return self._joined(x, lambda first, _: first).to(x.device)
             case Request.ALL:
-                own = x.to(self._place)
-                every = [torch.empty_like(own) for _ in range(self.size)]
-                dist.all_gather(every, own, group=self._group)
-                return torch.stack(every).to(x.device)
+                every = x.new_zeros((self.size, *x.shape))
+                every[self.rank] = x
+                return self._joined(every, self._with_own_row).to(x.device)
 
     def ahead(self, x: Tensor) -> None:
         self._round += 1
@@ -132,19 +129,34 @@ class Processes:
 
     def _mean(self, x: Tensor) -> Tensor:
         """The mean of all arrays, added from process to process in their order."""
-        total = torch.zeros_like(x, device=self._place)
-        if self.rank > 0:
-            self._wait(dist.irecv, total, self.rank - 1)
-        total += x.to(self._place)
-        if self.rank < self.size - 1:
-            self._wait(dist.isend, total, self.rank + 1)
-        dist.broadcast(total, self._global(self.size - 1), group=self._group)
+        total = self._joined(x + 0.0, torch.add)
         return (total / self.size).to(x.device)
 
     def shortest(self, length: int) -> int:
-        least = torch.tensor([length], device=self._place)
-        dist.all_reduce(least, dist.ReduceOp.MIN, group=self._group)
-        return int(least)
+        return int(self._joined(torch.tensor([length]), torch.minimum))
+
+    def _with_own_row(self, every: Tensor, own: Tensor) -> Tensor:
+        every[self.rank] = own[self.rank]
+        return every
+
+    def _joined(self, own: Tensor, join: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """What ``join`` makes of the arrays of all processes, passed along them in their order and
+        back; on the place of messages.
+
+        Calls of all processes at once leave the arrays to threads of gloo, which abort if they
+        release them while Python ends.
+        """
+        x = own.to(self._place, copy=True)
+        if self.rank > 0:
+            before = torch.empty_like(x)
+            self._wait(dist.irecv, before, self.rank - 1)
+            x = join(before, x)
+        if self.rank < self.size - 1:
+            self._wait(dist.isend, x, self.rank + 1)
+            self._wait(dist.irecv, x, self.rank + 1)
+        if self.rank > 0:
+            self._wait(dist.isend, x, self.rank - 1)
+        return x
 
     def _wait(self, operation: object, x: Tensor, agent: int) -> None:
         for work in dist.batch_isend_irecv([self._call(operation, x, agent)]):

@@ -143,8 +143,10 @@ def torch_communicator(comm: Any, waiting: float) -> TorchCommunicator:
                 "call torch.distributed.init_process_group first"
             )
         dist.init_process_group("gloo", timeout=_limit(waiting))
-        atexit.register(_leave_all)
+        atexit.register(dist.destroy_process_group)
     group = dist.group.WORLD if comm == "torch" else comm
+    if not _opened:
+        atexit.register(_leave_all)  # runs before what was registered earlier
     if group not in _opened:
         _opened[group] = TorchCommunicator(group, waiting)
     return _opened[group]
@@ -155,7 +157,6 @@ def _leave_all() -> None:
     for communicator in _opened.values():
         communicator.leave()
     _opened.clear()
-    dist.destroy_process_group()
 
 
 def _limit(seconds: float) -> timedelta:
