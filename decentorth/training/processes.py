@@ -140,7 +140,7 @@ class Processes:
         return every
 
     def _joined(self, own: Tensor, join: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """What ``join`` makes of the arrays of all processes, passed along them in their order and
+        """Return what ``join`` makes of the arrays of all processes, passed along them in order and
         back; on the place of messages.
 
         Calls of all processes at once leave the arrays to threads of gloo, which abort if they

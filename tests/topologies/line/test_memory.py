@@ -104,7 +104,7 @@ def test_dense_matrices_that_do_not_fit_are_refused() -> None:
 
 @pytest.mark.parametrize(
     "variables",
-    [{"SLURM_MEM_PER_NODE": "1000"}, {"SLURM_MEM_PER_CPU": "250", "SLURM_CPUS_ON_NODE": "4"}],
+    [{"SLURM_MEM_PER_NODE": "8000"}, {"SLURM_MEM_PER_CPU": "2000", "SLURM_CPUS_ON_NODE": "4"}],
 )
 def test_what_slurm_grants_the_job_counts(
     variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
@@ -113,9 +113,9 @@ def test_what_slurm_grants_the_job_counts(
         monkeypatch.setenv(name, megabytes)
     own = memory._fields("/proc/self/status")["VmRSS"] * 1024
     (room,) = memory._job()
-    assert abs(room + own - (1000 << 20)) < 1 << 24
-    with pytest.raises(MemoryError, match=r"the data would take 1.1 GB, and .* MB are free"):
-        memory.require(1.1e9, "the data")
+    assert abs(room + own - (8000 << 20)) < 1 << 24
+    with pytest.raises(MemoryError, match=r"the data would take 8.5 GB, and .* are free"):
+        memory.require(8.5e9, "the data")
 
 
 def test_the_files_of_sites_in_python_are_not_read_where_they_do_not_fit(tmp_path: Path) -> None:
