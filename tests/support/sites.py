@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -119,7 +120,7 @@ def errors(found: Sequence[tuple[int, str]]) -> list[str]:
     return [text.splitlines()[-1].removeprefix("decentorth: ") for _, text in found]
 
 
-class Administrator:
+class Administrator(ABC):
     """A client with the server's rights, which hears messages while it is open."""
 
     subject = ">"
@@ -130,9 +131,9 @@ class Administrator:
         text = conf.read_text().replace("users = [", 'users = [\n  { user: "CN=server" }')
         conf.write_text(text)
 
+    @abstractmethod
     async def hear(self, message: Any) -> None:
         """Do something with a message."""
-        raise NotImplementedError
 
     async def listen(self, done: threading.Event, ready: threading.Event) -> None:
         folder = self._place.root / "server"

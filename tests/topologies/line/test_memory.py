@@ -114,7 +114,7 @@ def test_what_slurm_grants_the_job_counts(
     own = memory._fields("/proc/self/status")["VmRSS"] * 1024
     (room,) = memory._job()
     assert abs(room + own - (8000 << 20)) < 1 << 24
-    with pytest.raises(MemoryError, match=r"the data would take 8.5 GB, and .* are free"):
+    with pytest.raises(MemoryError, match=r"the data would take 8.5 GB, and .* GB are free"):
         memory.require(8.5e9, "the data")
 
 
